@@ -1,0 +1,1 @@
+"""planforge: builds TensorRT engines with custom CUDA plugins, keeps them, and serves them."""

@@ -1,0 +1,48 @@
+"""What crosses the border between a worker and the builder, its child: one job in, a line of JSON an event out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+
+@dataclass(frozen=True)
+class Job:
+    """Written as JSON into the job's folder, where `model.onnx` and its external data lie and `plan` will.
+
+    `profiles` maps inputs to `Range` fields; `plugin_libraries` and `kernel_cache` are paths.
+    """
+
+    backend: str
+    targets: tuple[str, ...]
+    profiles: tuple[dict[str, dict[str, Any]], ...]
+    plugin_libraries: tuple[str, ...]
+    kernel_cache: str
+
+
+@dataclass(frozen=True)
+class Advanced:
+    """`fraction` (0 to 1) never falls during a build."""
+
+    phase: str
+    fraction: float
+    kind: Literal["advanced"] = "advanced"
+
+
+@dataclass(frozen=True)
+class Finished:
+    """The plan lies in the folder; `built` is `Built.to_json`."""
+
+    built: dict[str, Any]
+    kind: Literal["finished"] = "finished"
+
+
+@dataclass(frozen=True)
+class Failed:
+    """The build ended with a reason for the user."""
+
+    detail: str
+    kind: Literal["failed"] = "failed"
+
+
+Event = Advanced | Finished | Failed
