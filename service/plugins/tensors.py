@@ -45,7 +45,7 @@ class Operator:
 
     `inputs` and `outputs` are the plugin's names in the operator's order; None stands where the operator has something
     that the plugin has not, and a node that uses it is refused. An attribute becomes the field of its own name, or the
-    one that `renamed` says; one in `ignored` does not change what is computed, and one in `fixed` has one allowed value.
+    one that `renamed` says; one in `ignored` does not change what is computed, one in `fixed` has one allowed value.
     """
 
     name: str
