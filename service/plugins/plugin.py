@@ -46,7 +46,7 @@ class CudaPlugin:
 
     def __init_subclass__(cls) -> None:
         cls.name = cls.__dict__.get("name", cls.__name__)
-        annotations = {name: _spelled(kind) for name, kind in cls.__dict__.get("__annotations__", {}).items()}
+        annotations = {name: _spelled(kind) for name, kind in inspect.get_annotations(cls).items()}
         cls.fields = collect_fields(cls.__dict__, annotations, cls.__name__)
 
     def __init__(self, **given: Any) -> None:
@@ -88,8 +88,8 @@ class CudaPlugin:
     # What an author writes -------------------------------------------------------------------------------------------
 
     def check(self, tensors: Mapping[str, TensorType]) -> Iterable[PluginFault]:
-        """Rules that declarations cannot say. `tensors` holds the inputs that are present. Called with whatever is known
-        of the types, then again with the concrete shapes of an execution."""
+        """Rules that declarations cannot say. `tensors` holds the inputs that are present. Called with what is known of
+        the types before a build, then again with the concrete shapes of an execution."""
         return ()
 
     def workspace(self, tensors: Mapping[str, TensorType]) -> int:

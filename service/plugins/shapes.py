@@ -1,9 +1,9 @@
 """Shape patterns: `"[..., K]"` says what an input must look like and what an output will.
 
-A dimension is an integer, a name, or integer arithmetic over names (`+ - * //` and `ceildiv(a, b)`); `...` at the front
-stands for any number of leading dimensions, the same for every tensor of the node. Names are the plugin's integer fields
-and whatever an input's pattern bound first. The same pattern serves ONNX shape inference (where a dimension may be
-symbolic or unknown), TensorRT's dimension expressions, and the concrete shapes of an execution.
+A dimension is an integer, a name, or integer arithmetic over names (`+ - * //` and `ceildiv(a, b)`); `...` at the
+front stands for any number of leading dimensions, the same for every tensor of the node. Names are the plugin's integer
+fields and whatever an input's pattern bound first. The same pattern serves ONNX shape inference (where a dimension may
+be symbolic or unknown), TensorRT's dimension expressions, and the concrete shapes of an execution.
 """
 
 from __future__ import annotations
