@@ -51,13 +51,17 @@ class ScaleBias(CudaPlugin):
                 )
 
     def launch(self, call: Call) -> Launch:
-        x = call["x"]
-        axis = self.axis % len(x.shape) if x.shape else 0
-        channels, inner = (x.shape[axis], math.prod(x.shape[axis + 1 :])) if x.shape else (1, 1)
+        x, y, activation = call["x"], call["y"], ACTIVATIONS.index(self.activation)
         blocks = min(-(-x.size * x.type.itemsize // (16 * THREADS)), MAX_BLOCKS)
+        scales, biases = call.get("scales"), call.get("biases")
+        if scales is None and biases is None:
+            return Launch(
+                f"scale_bias_uniform_{x.short}", blocks, THREADS, (x, y, x.size, self.scale, self.bias, activation)
+            )
+        channels, inner = x.shape[self.axis], math.prod(x.shape[self.axis % len(x.shape) + 1 :])
         return Launch(
-            f"scale_bias_{x.short}_{self.activation}", blocks, THREADS,
-            (x, call.get("scales"), call.get("biases"), call["y"], self.scale, self.bias, x.size, channels, inner),
+            f"scale_bias_channels_{x.short}", blocks, THREADS,
+            (x, scales, biases, y, x.size, self.scale, self.bias, channels, inner, activation),
         )  # fmt: skip
 
     def reference(self, op: Any, x: Any, scales: Any, biases: Any) -> Any:
