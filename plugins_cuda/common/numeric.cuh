@@ -16,9 +16,9 @@ template <> __device__ __forceinline__ f32 from_float<f32>(float value) { return
 template <> __device__ __forceinline__ f16 from_float<f16>(float value) { return __float2half_rn(value); }
 template <> __device__ __forceinline__ bf16 from_float<bf16>(float value) { return __float2bfloat16_rn(value); }
 
-// 16 bytes of elements: the widest access a thread can make.
-template <typename T> struct alignas(16) Pack {
-    static constexpr int size = 16 / sizeof(T);
+// Elements that move as one: by default 16 bytes of them, the widest access a thread can make.
+template <typename T, int SIZE = 16 / sizeof(T)> struct alignas(SIZE * sizeof(T)) Pack {
+    static constexpr int size = SIZE;
     T item[size];
 };
 
