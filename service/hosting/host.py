@@ -1,0 +1,141 @@
+"""An engine host: the process that loads engines for one device and runs them.
+
+`python -m service.hosting.host DEVICE SOCKET PARENT`: its end of the channel, and with whom it dies.
+
+Its threads all wait for the next message; whichever gets one answers it and waits again, and a new thread is started
+when the last waiting one gets busy. So no message waits behind a run, and nothing is passed from thread to thread.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import socket
+import sys
+import threading
+import traceback
+from pathlib import Path
+
+from service.backends.base import Session
+from service.errors import ServiceError
+from service.hosting.channel import Receiver, send
+from service.hosting.memory import new_segment, open_segment
+from service.hosting.messages import Done, Failed, Load, Message, Ran, Reply, Run, Start, Unload
+from service.hosting.tensors import place, room_for, view
+from service.settings import Settings
+
+PR_SET_PDEATHSIG = 1
+
+
+class Host:
+    """Answers messages until the other end of the channel is gone."""
+
+    def __init__(self, end: socket.socket, start: Start, arena: int) -> None:
+        self._end = end
+        self._settings = Settings.model_validate_json(start.settings)
+        self._arena = open_segment(arena)
+        self._sessions: dict[str, Session] = {}
+        self._loading = threading.Lock()
+        """One load at a time, so that each one's footprint can be told."""
+        self._waiting = 0
+        self._counting = threading.Lock()
+
+    def serve(self) -> None:
+        """A thread's life; ends with the process."""
+        receiver = Receiver(self._end)
+        self._count(1)
+        while received := receiver.receive():
+            if not self._count(-1):
+                threading.Thread(target=self.serve, daemon=True).start()
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # seen again by the next `receive`
+                self._answer(*received)
+            self._count(1)
+        os._exit(0)
+
+    def _count(self, change: int) -> int:
+        with self._counting:
+            self._waiting += change
+            return self._waiting
+
+    def _answer(self, message: Message, descriptor: int | None) -> None:
+        outgoing: int | None = None
+        reply: Reply
+        try:
+            if isinstance(message, Run):
+                reply, outgoing = self._run(message, descriptor)
+            else:
+                reply = Done(message.call, self._control(message))
+        except Exception as error:
+            reply = failure(message.call, error)
+        try:
+            send(self._end, reply, outgoing)
+        finally:
+            if outgoing is not None:
+                os.close(outgoing)
+
+    def _control(self, message: Message) -> int:
+        if isinstance(message, Load):
+            return self._load(message)
+        if isinstance(message, Unload):
+            self._sessions.pop(message.engine).close()
+        return 0
+
+    def _load(self, message: Load) -> int:
+        from service.backends import registry  # a backend's library is imported with the first engine that needs it
+
+        with self._loading:
+            before = resident_size()
+            backend = registry.backend(message.backend, self._settings)
+            self._sessions[message.engine] = backend.load(Path(message.plan))
+            return max(resident_size() - before, 0)
+
+    def _run(self, message: Run, descriptor: int | None) -> tuple[Ran, int | None]:
+        memory = self._arena if descriptor is None else open_segment(descriptor)
+        inputs = {placed[0]: view(placed, memory) for placed in message.inputs}
+        outputs = self._sessions[message.engine].run(inputs, message.outputs)
+        size = room_for(outputs)
+        named = zip(message.outputs, outputs, strict=True)
+        if size <= message.room:
+            return Ran(message.call, place(named, self._arena, message.answer), 0), None
+        outgoing, segment = new_segment(size)
+        return Ran(message.call, place(named, segment, 0), size), outgoing
+
+
+def failure(call: int, error: Exception) -> Failed:
+    """What the other end raises again; a message that was not written for users stays in this process's log."""
+    if isinstance(error, ServiceError):
+        return Failed(call, type(error).__name__, str(error))
+    traceback.print_exception(error)
+    return Failed(call, "ExecutionFailed", f"{type(error).__name__} in the engine host; the service's log has more")
+
+
+def resident_size() -> int:
+    """Bytes of this process in memory, what it shares with others left out."""
+    _, resident, shared, *_ = Path("/proc/self/statm").read_text().split()
+    return (int(resident) - int(shared)) * os.sysconf("SC_PAGE_SIZE")
+
+
+def die_with(parent: int) -> None:
+    """Lets the kernel end this process when its parent ends, also where this one no longer reads its channel."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(0)
+
+
+def main(descriptor: int, parent: int) -> None:
+    die_with(parent)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all; the parent says when this one ends
+    end = socket.socket(fileno=descriptor)
+    received = Receiver(end).receive()
+    if received is None:
+        return
+    start, arena = received
+    assert isinstance(start, Start) and arena is not None
+    send(end, Done(start.call, 0))
+    Host(end, start, arena).serve()
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[2]), int(sys.argv[3]))

@@ -1,0 +1,109 @@
+"""The border between the HTTP process and an engine host: requests one way, one reply to each the other way.
+
+A message is small: tensors lie in shared memory and only their places travel. Both ends are the same interpreter, so
+`marshal` is the wire form: it takes plain tuples only, runs nothing while it reads, and costs under a microsecond.
+"""
+
+from __future__ import annotations
+
+import marshal
+from dataclasses import dataclass, fields
+from typing import Any
+
+Placed = tuple[str, str, tuple[int, ...], int]
+"""A tensor in shared memory: name, datatype, shape, offset in bytes."""
+
+
+@dataclass(slots=True)
+class Start:
+    """The first message. The arena's descriptor comes along; `settings` is the service's as JSON."""
+
+    call: int
+    device: str
+    settings: str
+
+
+@dataclass(slots=True)
+class Load:
+    """Loads the plan at the path `plan` under the name `engine`."""
+
+    call: int
+    engine: str
+    backend: str
+    plan: str
+
+
+@dataclass(slots=True)
+class Unload:
+    call: int
+    engine: str
+
+
+@dataclass(slots=True)
+class Run:
+    """Inputs lie in the arena, or, where `segment` (bytes) is not 0, in a segment whose descriptor comes along.
+
+    Outputs go to the arena at `answer` if they fit in `room` bytes, else back in a segment of their own.
+    """
+
+    call: int
+    engine: str
+    inputs: tuple[Placed, ...]
+    outputs: tuple[str, ...]
+    segment: int
+    answer: int
+    room: int
+
+
+@dataclass(slots=True)
+class Ping:
+    """Asks whether the host still takes messages."""
+
+    call: int
+    sent: float
+
+
+@dataclass(slots=True)
+class Done:
+    """Start, Load, Unload and Ping end so. `footprint` is what a load took, in bytes."""
+
+    call: int
+    footprint: int
+
+
+@dataclass(slots=True)
+class Ran:
+    """Outputs in the order asked for, in the arena or in a segment of `segment` bytes whose descriptor comes along."""
+
+    call: int
+    outputs: tuple[Placed, ...]
+    segment: int
+
+
+@dataclass(slots=True)
+class Failed:
+    """`error` is the name of a ServiceError."""
+
+    call: int
+    error: str
+    detail: str
+
+
+Request = Start | Load | Unload | Run | Ping
+Reply = Done | Ran | Failed
+Message = Request | Reply
+
+_KINDS: tuple[type[Message], ...] = (Start, Load, Unload, Run, Ping, Done, Ran, Failed)
+_NUMBERS = {kind: number for number, kind in enumerate(_KINDS)}
+_FIELDS = {kind: tuple(field.name for field in fields(kind)) for kind in _KINDS}
+
+
+def encode(message: Message) -> bytes:
+    kind = type(message)
+    return marshal.dumps((_NUMBERS[kind], *[getattr(message, name) for name in _FIELDS[kind]]))
+
+
+def decode(data: bytes | bytearray | memoryview) -> Any:
+    """The message again; which kinds can arrive depends on the end that reads."""
+    number, *values = marshal.loads(data)
+    return _KINDS[number](*values)
