@@ -99,7 +99,10 @@ class MatMulNBits(CudaPlugin):
         scaled = op.Mul(op.Sub(weights, zeros), _reshape(op, op.Cast(scales, to=1), blocks))
         rows = _head(op, _reshape(op, scaled, (self.N, self.blocks * self.block_size)), self.K)
         product = op.MatMul(op.Cast(a, to=1), op.Transpose(rows, perm=[1, 0]))
-        return op.CastLike(product if bias is None else op.Add(product, op.Cast(bias, to=1)), a)
+        if bias is not None:
+            # Not Add: ONNX Runtime 1.30 fuses that with the product, wrongly where there are no rows.
+            product = op.Sub(product, op.Neg(op.Cast(bias, to=1)))
+        return op.CastLike(product, a)
 
     def _unpacked(self, op: Any, bytes_: Any) -> Any:
         """The elements in packed bytes [N, ...], bytes and elements as FP32: [N, elements of a row]."""

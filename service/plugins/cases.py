@@ -26,13 +26,16 @@ Oracle = Callable[[CudaPlugin, Mapping[str, Array]], Sequence[Array]]
 TOLERANCES = {"FP32": 2e-5, "FP16": 2e-3, "BF16": 1.6e-2}
 """Largest relative error: two units in the last place of the half types, more where FP32 adds in another order."""
 
+ODD_LENGTHS = (1, 31, 32, 33, 127, 129, 255, 257, 1023, 1025)
+"""Rows at which kernels go wrong: just below and above what a warp, a block or a vector access takes."""
+
 
 @dataclass(frozen=True)
 class Drawn:
     """A tensor to be drawn.
 
-    `how` is "normal" (floats of that standard deviation `scale`; integers over their whole range), "extreme" (floats
-    with zeros of both signs, the largest and smallest numbers and ordinary ones), or "constant" (every element `scale`).
+    `how` is "normal" (floats with the standard deviation `scale`; integers over their whole range), "extreme" (floats,
+    half of them zeros of both signs and the largest and smallest there are), or "constant" (every element is `scale`).
     """
 
     shape: tuple[int, ...]
@@ -62,7 +65,8 @@ class Case:
     """One node to try. Inputs not named are absent; `outputs` is how many of them the node has (None: all).
 
     `tolerance` replaces that of the outputs' types. Where `fault` is set, the node must be refused, with that in the
-    text of the fault.
+    text of the fault. `peer` is False where ONNX Runtime's kernel for the operator that the plugin takes over cannot do
+    the same.
     """
 
     name: str
@@ -71,6 +75,7 @@ class Case:
     outputs: int | None = None
     tolerance: float | None = None
     fault: str = ""
+    peer: bool = True
 
     def draw(self) -> dict[str, Array]:
         """The inputs, the same ones every time."""
@@ -120,7 +125,7 @@ def error_between(got: Array, expected: Array) -> float:
 
 def _extremes(dtype: np.dtype[Any]) -> Array:
     """Of FP16 the largest there are; of wider types such that squares and products stay in the range of FP32."""
-    limits = ml_dtypes.finfo(dtype)
+    limits: Any = ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
     large = min(float(limits.max), 1e15)
     small = float(limits.smallest_subnormal)
     return np.array([0.0, -0.0, large, -large, small, -small, float(limits.tiny), 1.0])

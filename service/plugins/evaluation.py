@@ -36,7 +36,9 @@ def evaluate_operator(plugin: CudaPlugin, operator: Operator, inputs: Mapping[st
     """What ONNX Runtime's own kernel gives for the operator that the plugin takes over. Raises NoKernel."""
     names = [name if name is not None and name in inputs else "" for name in operator.inputs]
     wanted = [tensor.name for tensor in plugin.outputs[:outputs]]
-    attributes = {attribute: plugin.values[field] for field, attribute in operator_attributes(plugin, operator).items()}
+    attributes: dict[str, Any] = {
+        attribute: plugin.values[field] for field, attribute in operator_attributes(plugin, operator).items()
+    }
     node = helper.make_node(
         operator.op_type, names, [name if name in wanted else "" for name in operator.outputs], "node",
         domain=operator.domain, **attributes, **operator.fixed,
