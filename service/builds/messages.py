@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 
@@ -18,6 +19,15 @@ class Job:
     profiles: tuple[dict[str, dict[str, Any]], ...]
     plugin_libraries: tuple[str, ...]
     kernel_cache: str
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Job:
+        given = json.loads(text)
+        lists = ("targets", "profiles", "plugin_libraries")
+        return cls(**{name: tuple(value) if name in lists else value for name, value in given.items()})
 
 
 @dataclass(frozen=True)
@@ -46,3 +56,14 @@ class Failed:
 
 
 Event = Advanced | Finished | Failed
+
+
+def event_line(event: Event) -> bytes:
+    return json.dumps(asdict(event)).encode() + b"\n"
+
+
+def event_from_line(line: bytes) -> Event:
+    """Raises ValueError for a line that is no event: a child that dies may leave half of one."""
+    given = json.loads(line)
+    kinds: dict[str, type[Event]] = {"advanced": Advanced, "finished": Finished, "failed": Failed}
+    return kinds[given["kind"]](**given)

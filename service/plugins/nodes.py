@@ -25,7 +25,7 @@ def plugin_node(
     node.input.extend(_without_empty_tail(inputs))
     node.output.extend(_without_empty_tail(outputs))
     node.attribute.extend(
-        attribute_from_value(declared, getattr(plugin, declared.name))
+        attribute_from_value(declared, plugin.given_values[declared.name])
         for declared in plugin.fields
         if declared.name in plugin.given
     )

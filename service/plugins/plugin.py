@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from service.plugins.fields import Field, FieldFault, Value, collect_fields
-from service.plugins.shapes import Names, ShapeFault
+from service.plugins.shapes import Arithmetic, Names, ShapeFault, integer_arithmetic
 from service.plugins.tensors import Call, Launch, Operator, Tensor, TensorType
 
 ALL_TARGETS = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
@@ -85,6 +85,11 @@ class CudaPlugin:
         """Every field's value, defaults included."""
         return {declared.name: getattr(self, declared.name) for declared in self.fields}
 
+    @property
+    def given_values(self) -> dict[str, Value]:
+        """The fields that were set. Equal given values make an equal plugin, and only they are written down."""
+        return {name: value for name, value in self.values.items() if name in self.given}
+
     # What an author writes -------------------------------------------------------------------------------------------
 
     def check(self, tensors: Mapping[str, TensorType]) -> Iterable[PluginFault]:
@@ -107,13 +112,15 @@ class CudaPlugin:
 
     # What the SDK makes of it ----------------------------------------------------------------------------------------
 
-    def infer(self, given: Sequence[TensorType | None]) -> list[TensorType]:
+    def infer(
+        self, given: Sequence[TensorType | None], arithmetic: Arithmetic = integer_arithmetic
+    ) -> list[TensorType]:
         """The outputs' types for inputs in declared order (None: absent). Raises the first PluginFault."""
         for fault in self.input_faults(given):
             raise fault
         types = self._by_name(given)
         names = self._bound(types)
-        return [self._output_type(tensor, types, names) for tensor in self.outputs]
+        return [self._output_type(tensor, types, names, arithmetic) for tensor in self.outputs]
 
     def input_faults(self, given: Sequence[TensorType | None]) -> Iterator[PluginFault]:
         """Everything wrong with the inputs of a node: presence, datatypes, shapes, the plugin's own rules."""
@@ -164,10 +171,12 @@ class CudaPlugin:
                 tensor.pattern.bind(types[tensor.name].shape, names)
         return names
 
-    def _output_type(self, tensor: Tensor, types: Mapping[str, TensorType], names: Names) -> TensorType:
+    def _output_type(
+        self, tensor: Tensor, types: Mapping[str, TensorType], names: Names, arithmetic: Arithmetic
+    ) -> TensorType:
         like = types.get(tensor.like, TensorType())
         datatype = like.datatype if tensor.like else tensor.datatypes[0]
-        return TensorType(datatype, tensor.pattern.build(names) if tensor.pattern else like.shape)
+        return TensorType(datatype, tensor.pattern.build(names, arithmetic) if tensor.pattern else like.shape)
 
     @classmethod
     def folder(cls) -> Path:

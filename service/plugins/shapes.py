@@ -24,11 +24,9 @@ class ShapeFault(ValueError):
     """A shape that does not fit the pattern; the text says what was expected."""
 
 
-def _integer_arithmetic(operator: str, left: Dim, right: Dim) -> Dim:
-    """Arithmetic where both sides are known, else unknown."""
-    if not (isinstance(left, int) and isinstance(right, int)):
-        return None
-    return INTEGER_OPERATORS[operator](left, right)
+def integer_arithmetic(operator: str, left: Dim, right: Dim) -> Dim:
+    """What ONNX can say of a dimension that is not computed from integers alone: nothing."""
+    return None
 
 
 INTEGER_OPERATORS: dict[str, Callable[[int, int], int]] = {
@@ -75,7 +73,7 @@ class ShapePattern:
         for term, actual in zip(terms, shape[split:], strict=True):
             if isinstance(term, ast.Name) and names.get(term.id) is None:
                 names[term.id] = actual
-            elif differ(expected := evaluate(term, names, _integer_arithmetic), actual):
+            elif differ(expected := evaluate(term, names, integer_arithmetic), actual):
                 raise ShapeFault(f"expected {self.text} with {ast.unparse(term)} = {expected}, got {render(shape)}")
 
     def _bind_leading(self, found: tuple[Dim, ...], shape: Sequence[Dim], names: Names) -> None:
@@ -84,7 +82,7 @@ class ShapePattern:
             raise ShapeFault(f"expected {self.text} with ... = {render(known)}, got {render(shape)}")
         names[LEADING] = tuple(b if a is None else a for a, b in zip(known, found, strict=True))
 
-    def build(self, names: Mapping[str, Any], arithmetic: Arithmetic = _integer_arithmetic) -> tuple[Dim, ...] | None:
+    def build(self, names: Mapping[str, Any], arithmetic: Arithmetic = integer_arithmetic) -> tuple[Dim, ...] | None:
         """The shape that the pattern stands for, or None where its rank is unknown."""
         leading, terms = self._terms
         if leading and LEADING not in names:
@@ -98,14 +96,19 @@ def evaluate(term: ast.expr, names: Mapping[str, Any], arithmetic: Arithmetic) -
     match term:
         case ast.Constant(value=int(value)):
             return value
-        case ast.Name(id=name):
-            return names.get(name)
+        case ast.Name(id=known):
+            return names.get(known)
         case ast.BinOp(left=left, op=operator, right=right) if type(operator) in _SYNTAX:
-            both = evaluate(left, names, arithmetic), evaluate(right, names, arithmetic)
-            return arithmetic(_SYNTAX[type(operator)], *both)
+            name = _SYNTAX[type(operator)]
         case ast.Call(func=ast.Name(id="ceildiv"), args=[left, right]):
-            return arithmetic("ceildiv", evaluate(left, names, arithmetic), evaluate(right, names, arithmetic))
-    raise ShapeFault(f"{ast.unparse(term)!r} is no dimension: expected integers, names, + - * // and ceildiv(a, b)")
+            name = "ceildiv"
+        case _:
+            supported = "integers, names, + - * // and ceildiv(a, b)"
+            raise ShapeFault(f"{ast.unparse(term)!r} is no dimension: expected {supported}")
+    both = evaluate(left, names, arithmetic), evaluate(right, names, arithmetic)
+    if all(isinstance(dim, int) for dim in both):
+        return INTEGER_OPERATORS[name](*both)
+    return arithmetic(name, *both)
 
 
 def differ(left: Dim, right: Dim) -> bool:

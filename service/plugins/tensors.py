@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -91,7 +91,7 @@ class View:
 class Call:
     """One execution as `launch` sees it: `call["x"]` is a View, or None for an input or output that is not there."""
 
-    tensors: Mapping[str, View | None]
+    tensors: Mapping[str, View]
     workspace: int = 0
     """Device address of as many bytes as the plugin's `workspace` asked for."""
 
@@ -103,6 +103,10 @@ class Call:
 
     def get(self, name: str) -> View | None:
         return self.tensors.get(name)
+
+    def is_empty(self, outputs: Iterable[Tensor]) -> bool:
+        """Whether no output has an element, so that there is nothing to do (and no grid to launch)."""
+        return not any(view.size for tensor in outputs if (view := self.get(tensor.name)))
 
 
 Argument = View | int | float | None

@@ -1,0 +1,102 @@
+"""Buffers and streams of one execution: device memory and pinned staging that grow and stay."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from service.backends.base import Array
+from service.errors import ExecutionFailed
+
+SMALLEST = 256
+"""Bytes: TensorRT wants an address also for a tensor without elements."""
+
+
+def cudart() -> Any:
+    from cuda.bindings import runtime
+
+    return runtime
+
+
+def checked(result: tuple[Any, ...]) -> Any:
+    """The value of a CUDA call. Raises ExecutionFailed."""
+    status, *values = result
+    if int(status) != 0:
+        text = cudart().cudaGetErrorString(status)[1].decode()
+        raise ExecutionFailed(f"CUDA: {text} ({status.name})")
+    return values[0] if len(values) == 1 else tuple(values)
+
+
+@dataclass
+class Buffer:
+    """Device memory and the pinned host memory that it is copied from or to, of the same size."""
+
+    size: int = 0
+    device: int = 0
+    host: int = 0
+
+    def reserve(self, size: int) -> None:
+        if size <= self.size:
+            return
+        self.free()
+        wanted = max(size, SMALLEST)
+        self.device = int(checked(cudart().cudaMalloc(wanted)))
+        self.host = int(checked(cudart().cudaMallocHost(wanted)))
+        self.size = wanted
+
+    def view(self, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
+        """The pinned memory as an array; valid until the buffer grows."""
+        count = int(np.prod(shape, dtype=np.int64))
+        raw = (ctypes.c_char * (count * dtype.itemsize)).from_address(self.host)
+        return np.frombuffer(raw, dtype, count).reshape(shape)
+
+    def free(self) -> None:
+        if self.size:
+            cudart().cudaFree(self.device)
+            cudart().cudaFreeHost(self.host)
+        self.size = self.device = self.host = 0
+
+
+@dataclass
+class Lane:
+    """One stream with a buffer for each tensor."""
+
+    stream: int
+    buffers: dict[str, Buffer] = field(default_factory=dict)
+
+    @classmethod
+    def create(cls) -> Lane:
+        runtime = cudart()
+        return cls(int(checked(runtime.cudaStreamCreateWithFlags(runtime.cudaStreamNonBlocking))))
+
+    def upload(self, name: str, array: Array) -> Buffer:
+        buffer = self.reserve(name, array.nbytes)
+        if array.nbytes:
+            np.copyto(buffer.view(array.dtype, array.shape), array)
+            kind = cudart().cudaMemcpyKind.cudaMemcpyHostToDevice
+            checked(cudart().cudaMemcpyAsync(buffer.device, buffer.host, array.nbytes, kind, self.stream))
+        return buffer
+
+    def download(self, name: str, size: int) -> None:
+        """Starts the copy of `size` bytes to the host."""
+        buffer = self.buffers[name]
+        if size:
+            kind = cudart().cudaMemcpyKind.cudaMemcpyDeviceToHost
+            checked(cudart().cudaMemcpyAsync(buffer.host, buffer.device, size, kind, self.stream))
+
+    def reserve(self, name: str, size: int) -> Buffer:
+        buffer = self.buffers.setdefault(name, Buffer())
+        buffer.reserve(max(size, 1))
+        return buffer
+
+    def wait(self) -> None:
+        """Until everything on the stream is done."""
+        checked(cudart().cudaStreamSynchronize(self.stream))
+
+    def free(self) -> None:
+        for buffer in self.buffers.values():
+            buffer.free()
+        cudart().cudaStreamDestroy(self.stream)

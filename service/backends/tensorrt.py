@@ -1,0 +1,112 @@
+"""The TensorRT backends. `tensorrt` and `tensorrt_rtx` have nearly the same API, so the module is a parameter."""
+
+from __future__ import annotations
+
+import importlib
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from service.backends.base import BuildRequest, Built, Capabilities, Progress, Session
+from service.backends.flavour import Flavour
+from service.backends.gpu import host_gpu
+from service.backends.plan_builder import PlanBuilder
+from service.errors import Conflict
+from service.plugins.catalogue import Found, discover
+from service.plugins.creator import register
+from service.plugins.registration import Registration, StalePlugin
+
+
+class TensorRT:
+    """Needs `libraries.child_environment` to build or run. One instance a process: TensorRT's registry is one."""
+
+    def __init__(self, module: str, plugin_libraries: tuple[Path, ...], kernel_cache: Path) -> None:
+        self.name = module
+        self._libraries, self._cache = plugin_libraries, kernel_cache
+
+    @cached_property
+    def flavour(self) -> Flavour:
+        return Flavour(self.name, importlib.import_module(self.name))
+
+    @cached_property
+    def found(self) -> tuple[Found, ...]:
+        """Our plugins. A package whose plugins cannot be imported costs only the networks that use them."""
+        return discover(problems=[])
+
+    @cached_property
+    def registration(self) -> Registration:
+        """Registers all creators, once."""
+        registration = Registration()
+        _ = self.natives  # loaded first, so that ours come on top
+        self._creators = register(self.flavour.trt, self.found, registration)
+        return registration
+
+    @cached_property
+    def natives(self) -> list[tuple[Any, str]]:
+        """Creators of TensorRT itself and of the plugin libraries, each with its origin."""
+        trt, registry = self.flavour.trt, self.flavour.trt.get_plugin_registry()
+        trt.init_libnvinfer_plugins(self.logger, "")
+        origins = {_identity(each): "tensorrt" for each in registry.all_creators}
+        for library in self._libraries:
+            if registry.load_library(str(library)) is None:
+                raise RuntimeError(f"{library.name} is no library of TensorRT plugins")
+            for each in registry.all_creators:
+                origins.setdefault(_identity(each), library.name)
+        return [(each, origins[_identity(each)]) for each in registry.all_creators]
+
+    @cached_property
+    def logger(self) -> Any:
+        return logger(self.flavour.trt)
+
+    def capabilities(self) -> Capabilities:
+        return self.flavour.capabilities(host_gpu())
+
+    def build(self, request: BuildRequest, out: Path, progress: Progress) -> Built:
+        builder = PlanBuilder(self.flavour, self.registration, self.logger, self.found, self._cache)
+        return builder.build(request, out, progress)
+
+    def load(self, plan: Path) -> Session:
+        from service.backends.tensorrt_session import TensorRTSession
+
+        registration, trt = self.registration, self.flavour.trt
+        registration.faults.clear()
+        runtime = trt.Runtime(self.logger)
+        engine = runtime.deserialize_cuda_engine(plan.read_bytes())
+        if engine is None:
+            raise Conflict(self._refusal())
+        return TensorRTSession(trt, runtime, engine, registration)
+
+    def _refusal(self) -> str:
+        faults = self.registration.faults
+        if any(isinstance(error, StalePlugin) for _, error in faults.caught):
+            return faults.message() or ""
+        said = faults.message() or self.logger.first_error()
+        return f"{self.name} {self.flavour.trt.__version__} does not take the plan: {said}"
+
+
+def _identity(creator: Any) -> tuple[str, str, str]:
+    return creator.name, creator.plugin_version, creator.plugin_namespace
+
+
+SDK_KNOWS_DEFAULTS = "not found in plugin node! Ensure that the plugin creator has a default value"
+
+
+def logger(trt: Any) -> Any:
+    """TensorRT's log on standard output, errors kept."""
+    severities = trt.ILogger.Severity
+
+    class Logger(trt.ILogger):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.errors: list[str] = []
+
+        def log(self, severity: Any, message: str) -> None:
+            if severity.value <= severities.ERROR.value:
+                self.errors.append(message)
+            if severity.value <= severities.INFO.value and SDK_KNOWS_DEFAULTS not in message:
+                print(f"[{severity.name}] {message}", flush=True)
+
+        def first_error(self) -> str:
+            return self.errors[0] if self.errors else "it gives no reason"
+
+    return Logger()

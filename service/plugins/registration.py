@@ -1,0 +1,88 @@
+"""What TensorRT's callbacks share and keep: the immutable node of a plan, and the registration of one process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from service.plugins.images import Bundle, ImageLibrary
+from service.plugins.launching import Loader
+from service.plugins.plugin import CudaPlugin
+from service.plugins.tensors import Call, Tensor, TensorType, View
+
+
+class StalePlugin(Exception):
+    """The plan was made by another revision of the plugin's code."""
+
+
+@dataclass
+class Faults:
+    """Exceptions from TensorRT's callbacks, which TensorRT itself would lose."""
+
+    caught: list[tuple[str, Exception]] = field(default_factory=list)
+
+    @contextmanager
+    def recorded(self, where: str) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            self.caught.append((where, error))
+            raise
+
+    def message(self) -> str | None:
+        """The first one, as a sentence."""
+        return f"{self.caught[0][0]}: {self.caught[0][1]}" if self.caught else None
+
+    def clear(self) -> None:
+        self.caught.clear()
+
+
+@dataclass
+class Registration:
+    """What the creators of one process share. `bundles` holds, for a build, each plugin's images; with `carry_all`
+    every node carries its images, not only the first of its plugin."""
+
+    library: ImageLibrary = field(default_factory=ImageLibrary)
+    loader: Loader = field(default_factory=Loader)
+    faults: Faults = field(default_factory=Faults)
+    bundles: dict[type[CudaPlugin], Bundle] = field(default_factory=dict)
+    carry_all: bool = False
+    carried: set[type[CudaPlugin]] = field(default_factory=set)
+
+    def start_build(self, bundles: Mapping[type[CudaPlugin], Bundle], carry_all: bool) -> None:
+        self.bundles, self.carry_all = dict(bundles), carry_all
+        self.carried.clear()
+        self.faults.clear()
+
+
+@dataclass(frozen=True)
+class Node:
+    """Everything a plan keeps of one plugin node. TensorRT passes only the inputs that are present, in order."""
+
+    plugin: CudaPlugin
+    present: tuple[int, ...]
+    """Their places among the declared inputs."""
+    outputs: int
+    digest: str = ""
+    images: bytes = b""
+    """The bundle of kernel images; empty where another node of the plugin carries it."""
+
+    def input(self, index: int) -> Tensor:
+        """The declaration of TensorRT's input number `index`."""
+        return self.plugin.inputs[self.present[index]]
+
+    def spread(self, types: Sequence[TensorType]) -> list[TensorType | None]:
+        """TensorRT's inputs in declared order, None for absent ones."""
+        spread: list[TensorType | None] = [None] * len(self.plugin.inputs)
+        for index, found in zip(self.present, types, strict=True):
+            spread[index] = found
+        return spread
+
+    def named(self, types: Sequence[TensorType]) -> dict[str, TensorType]:
+        return {self.input(index).name: found for index, found in enumerate(types)}
+
+    def call(self, inputs: Sequence[View], outputs: Sequence[View], workspace: int) -> Call:
+        tensors = {self.input(index).name: view for index, view in enumerate(inputs)}
+        tensors |= {tensor.name: view for tensor, view in zip(self.plugin.outputs, outputs, strict=False)}
+        return Call(tensors, workspace)
