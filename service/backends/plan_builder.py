@@ -14,6 +14,7 @@ from service.backends.base import BuildRequest, Built, PluginUse, Progress, Rang
 from service.backends.dressing import PluginNodes, dress
 from service.backends.embedding import Bundles, compile_bundles, described, missing_images
 from service.backends.flavour import Flavour
+from service.backends.importers import dress_for_importers
 from service.backends.progress import monitor
 from service.errors import BuildFailed
 from service.plugins.catalogue import Found
@@ -41,12 +42,12 @@ class PlanBuilder:
         """Writes the plan to `out`. Raises BuildFailed."""
         model = onnx.load(request.model, load_external_data=False)
         nodes = plugin_nodes(model, self.found)
+        if not self.flavour.imports_own_domains:
+            model, nodes = dress_for_importers(model, nodes)
         uses = [*plugin_uses(nodes)]
         progress("Compiling kernels", 0.0)
         bundles = compile_bundles(dict.fromkeys(plugin for _, plugin in nodes), request.targets, self.cache)
-        dress(model, nodes)
-        dressed = request.model.with_name(DRESSED)
-        dressed.write_bytes(model.SerializeToString())
+        dressed = self._dressed(model, nodes, request.model.with_name(DRESSED))
         network = self._build_with_images(dressed, request, bundles, out, progress)
         return Built(
             plan=out,
@@ -56,6 +57,12 @@ class PlanBuilder:
             outputs=_infos(network.num_outputs, network.get_output),
             plugins=tuple(_with_images(use, plugin, bundles) for plugin, use in uses),
         )
+
+    def _dressed(self, model: ModelProto, nodes: PluginNodes, path: Path) -> Path:
+        if self.flavour.imports_own_domains:
+            dress(model, nodes)
+        path.write_bytes(model.SerializeToString())
+        return path
 
     def _build_with_images(
         self, model: Path, request: BuildRequest, bundles: Bundles, out: Path, progress: Progress

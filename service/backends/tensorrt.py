@@ -10,6 +10,7 @@ from typing import Any
 from service.backends.base import BuildRequest, Built, Capabilities, Progress, Session
 from service.backends.flavour import Flavour
 from service.backends.gpu import host_gpu
+from service.backends.importers import aliases
 from service.backends.plan_builder import PlanBuilder
 from service.errors import Conflict
 from service.plugins.catalogue import Found, discover
@@ -38,7 +39,8 @@ class TensorRT:
         """Registers all creators, once."""
         registration = Registration()
         _ = self.natives  # loaded first, so that ours come on top
-        self._creators = register(self.flavour.trt, self.found, registration)
+        named = () if self.flavour.imports_own_domains else aliases(self.found)
+        self._creators = register(self.flavour.trt, self.found, registration, named)
         return registration
 
     @cached_property

@@ -11,17 +11,27 @@ from collections.abc import Iterable
 from typing import Any
 
 from service.plugins.catalogue import Found
-from service.plugins.field_collections import DIGEST, IMAGES, INPUTS, OUTPUTS, REVISION, declaration, read_fields
+from service.plugins.field_collections import (
+    DIGEST,
+    IMAGES,
+    INPUTS,
+    OUTPUTS,
+    REVISION,
+    declaration,
+    read_fields,
+    read_integers,
+)
+from service.plugins.fields import Field
 from service.plugins.images import Bundle, ImageFault
 from service.plugins.plugin import CudaPlugin
-from service.plugins.registration import Node, Registration, StalePlugin
+from service.plugins.registration import Alias, Node, Registration, StalePlugin
 from service.plugins.shell import shell_class
 
 
-def register(trt: Any, found: Iterable[Found], registration: Registration) -> list[Any]:
+def register(trt: Any, found: Iterable[Found], registration: Registration, aliases: Iterable[Alias] = ()) -> list[Any]:
     """Registers a creator for every plugin with the runtime `trt`. Keep the result for as long as they are needed."""
     creator = creator_class(trt, registration)
-    creators = [creator(each.plugin) for each in found]
+    creators = [*(creator(each.plugin) for each in found), *(creator(alias.plugin, alias) for alias in aliases)]
     registry = trt.get_plugin_registry()
     for each in creators:
         if not registry.register_creator(each, each.plugin_namespace):
@@ -34,23 +44,37 @@ def creator_class(trt: Any, registration: Registration) -> Any:
     shell = shell_class(trt, registration)
 
     class Creator(trt.IPluginCreatorV3One):  # type: ignore[misc]
-        def __init__(self, plugin: type[CudaPlugin]) -> None:
+        def __init__(self, plugin: type[CudaPlugin], alias: Alias | None = None) -> None:
             super().__init__()
-            self.plugin = plugin
-            self.name, self.plugin_version, self.plugin_namespace = plugin.name, plugin.version, plugin.namespace
-            self.declaration = declaration(trt, plugin)
+            self.plugin, self.alias = plugin, alias
+            self.name, self.plugin_namespace = (alias or plugin).name, (alias or plugin).namespace
+            self.plugin_version = plugin.version
+            imported = [Field(0, name=name, kind="int") for name in alias.fields] if alias else []
+            self.declaration = declaration(trt, [*plugin.fields, *imported])
             self.field_names = self.declaration.tensorrt
 
         def create_plugin(self, name: str, collection: Any, phase: Any) -> Any:
             with registration.faults.recorded(f"{name or 'a node'} ({self.plugin.name})"):
-                make = node_for_build if phase == trt.TensorRTPhase.BUILD else node_from_plan
-                return shell(make(self.plugin, *read_fields(self.plugin, collection), registration))
+                return shell(self._node(collection, phase == trt.TensorRTPhase.BUILD))
+
+        def _node(self, collection: Any, building: bool) -> Node:
+            values, own = read_fields(self.plugin, collection)
+            if not building:
+                return node_from_plan(self.plugin, values, own, registration, self.alias)
+            if self.alias:
+                values, present = self.alias.read(read_integers(collection))
+                own = {INPUTS: present, OUTPUTS: 1}
+            return node_for_build(self.plugin, values, own, registration, self.alias)
 
     return Creator
 
 
 def node_for_build(
-    plugin: type[CudaPlugin], values: dict[str, Any], own: dict[str, Any], registration: Registration
+    plugin: type[CudaPlugin],
+    values: dict[str, Any],
+    own: dict[str, Any],
+    registration: Registration,
+    alias: Alias | None = None,
 ) -> Node:
     """A node as the parser found it. The first of each plugin carries the images."""
     bundle = registration.bundles.get(plugin)
@@ -64,11 +88,16 @@ def node_for_build(
         outputs=own.get(OUTPUTS, len(plugin.outputs)),
         digest=registration.library.add(bundle),
         images=bundle.to_bytes() if carries else b"",
+        alias=alias,
     )
 
 
 def node_from_plan(
-    plugin: type[CudaPlugin], values: dict[str, Any], own: dict[str, Any], registration: Registration
+    plugin: type[CudaPlugin],
+    values: dict[str, Any],
+    own: dict[str, Any],
+    registration: Registration,
+    alias: Alias | None = None,
 ) -> Node:
     """A node as a plan kept it. Raises StalePlugin where other code made it, ImageFault where images are damaged."""
     if own.get(REVISION) != plugin.revision():
@@ -76,4 +105,4 @@ def node_from_plan(
     images = own.get(IMAGES, b"")
     if images:
         registration.library.add(Bundle.from_bytes(images))
-    return Node(plugin(**values), tuple(own[INPUTS]), own[OUTPUTS], own[DIGEST], images)
+    return Node(plugin(**values), tuple(own[INPUTS]), own[OUTPUTS], own[DIGEST], images, alias)

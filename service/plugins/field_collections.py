@@ -41,9 +41,9 @@ class Collection:
         self.tensorrt = trt.PluginFieldCollection(self._fields)
 
 
-def declaration(trt: Any, plugin: type[CudaPlugin]) -> Collection:
+def declaration(trt: Any, declared: Sequence[Field]) -> Collection:
     """What a creator says that it takes: every field, without data. Undeclared attributes never arrive."""
-    return Collection(trt, plugin.fields, dict.fromkeys(_kinds(plugin.fields), b""))
+    return Collection(trt, declared, dict.fromkeys(_kinds(declared), b""))
 
 
 def read_fields(plugin: type[CudaPlugin], collection: Any) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -52,6 +52,11 @@ def read_fields(plugin: type[CudaPlugin], collection: Any) -> tuple[dict[str, An
     values = {each.name: _decode(kinds[each.name], _copy(each)) for each in collection if each.name in kinds}
     own = {name: values.pop(name) for name in _OWN if name in values}
     return values, own
+
+
+def read_integers(collection: Any) -> dict[str, int]:
+    """The integer fields of a collection, whatever they are called."""
+    return {each.name: int(each.data[0]) for each in collection if each.type.name == "INT32" and each.size == 1}
 
 
 def _kinds(declared: Sequence[Field]) -> dict[str, str]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from service.plugins.images import Bundle, ImageLibrary
 from service.plugins.launching import Loader
@@ -57,6 +58,20 @@ class Registration:
 
 
 @dataclass(frozen=True)
+class Alias:
+    """Another name under which an importer of TensorRT's looks a plugin up, with integer fields of the importer's own.
+
+    `read` makes of them the plugin's fields and the places of the inputs that the importer passes.
+    """
+
+    plugin: type[CudaPlugin]
+    name: str
+    namespace: str
+    fields: tuple[str, ...]
+    read: Callable[[Mapping[str, int]], tuple[dict[str, Any], tuple[int, ...]]]
+
+
+@dataclass(frozen=True)
 class Node:
     """Everything a plan keeps of one plugin node. TensorRT passes only the inputs that are present, in order."""
 
@@ -67,6 +82,13 @@ class Node:
     digest: str = ""
     images: bytes = b""
     """The bundle of kernel images; empty where another node of the plugin carries it."""
+    alias: Alias | None = None
+
+    @property
+    def registered_as(self) -> tuple[str, str, str]:
+        """Name, version and namespace of the creator that TensorRT will ask for when it loads the plan."""
+        found = self.alias or self.plugin
+        return found.name, self.plugin.version, found.namespace
 
     def input(self, index: int) -> Tensor:
         """The declaration of TensorRT's input number `index`."""

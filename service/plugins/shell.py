@@ -27,8 +27,7 @@ def shell_class(trt: Any, registration: Registration) -> Any:
             for base in bases:
                 base.__init__(self)
             self.node, self.image = node, image
-            plugin = node.plugin
-            self.plugin_name, self.plugin_version, self.plugin_namespace = plugin.name, plugin.version, plugin.namespace
+            self.plugin_name, self.plugin_version, self.plugin_namespace = node.registered_as
             self.num_outputs = node.outputs
             self.input_types: list[TensorType] = []
             self.output_types: list[TensorType] = []
