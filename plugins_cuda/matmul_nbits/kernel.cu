@@ -78,6 +78,7 @@ __device__ void dot(const T* a, Weights<T, BITS> weights, const T* bias, T* y, i
     const int lane = threadIdx.x % 32;
     const bool wide = runs_aligned<RUN>(a, K);
     float sums[ROWS] = {};
+#pragma unroll 1
     for (i64 k = lane * RUN; k < K; k += 32 * RUN) {
         float w[RUN], values[RUN];
         weights.unpack(n, k, w);
@@ -121,7 +122,7 @@ __device__ void tile(const T* a, Weights<T, BITS> weights, const T* bias, T* y, 
                 w_tile[depth + i][loaded] = k + i < K ? w[i] : 0.0f;
             }
             __syncthreads();
-#pragma unroll
+#pragma unroll 4
             for (int d = 0; d < DEPTH; ++d)
 #pragma unroll
                 for (int i = 0; i < EACH; ++i)

@@ -42,6 +42,7 @@ __device__ __forceinline__ void norm_row(const Arguments<T>& a, long long row, i
         if (p < packs) accumulate(kept[j] = hidden(p), p);
     }
     const long long rest = member + static_cast<long long>(KEPT) * members;
+#pragma unroll 1
     for (long long p = rest; p < packs; p += members) accumulate(hidden(p), p);
 
     const float factor = rsqrtf(team_sum(squares) / static_cast<float>(a.C) + a.epsilon);
@@ -58,6 +59,7 @@ __device__ __forceinline__ void norm_row(const Arguments<T>& a, long long row, i
         const long long p = member + static_cast<long long>(j) * members;
         if (p < packs) store(kept[j], p);
     }
+#pragma unroll 1
     for (long long p = rest; p < packs; p += members) store(a.sum ? load(a.sum + base, p) : hidden(p), p);
 }
 
@@ -67,6 +69,7 @@ __device__ __forceinline__ void norm_rows(const Arguments<T>& a, long long first
     constexpr int WIDE = Pack<T>::size;
     const bool wide = a.C % WIDE == 0 && aligned16(a.x) && aligned16(a.weight) && aligned16(a.residual) &&
                       aligned16(a.bias) && aligned16(a.y) && aligned16(a.sum);
+#pragma unroll 1
     for (long long row = first; row < a.rows; row += teams) {
         if (wide) norm_row<T, WIDE>(a, row, member, members, team_sum);
         else norm_row<T, 1>(a, row, member, members, team_sum);

@@ -16,7 +16,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from service.datatypes import DATATYPES
+from service.datatypes import DATATYPES, datatype_from_numpy
 from service.plugins.plugin import CudaPlugin
 from service.plugins.tensors import TensorType
 
@@ -94,9 +94,10 @@ class Case:
     def output_names(self, plugin: type[CudaPlugin]) -> list[str]:
         return [tensor.name for tensor in plugin.outputs[: self.outputs]]
 
-    def tolerance_for(self, datatype: str) -> float:
+    def tolerance_for(self, expected: Array) -> float:
         """Largest error allowed; 0 for types that are no floats."""
-        return self.tolerance if self.tolerance is not None else TOLERANCES.get(datatype, 0.0)
+        datatype = datatype_from_numpy(expected.dtype)
+        return self.tolerance if self.tolerance is not None else TOLERANCES.get(datatype.name if datatype else "", 0.0)
 
 
 def cases_of(plugin: type[CudaPlugin]) -> tuple[list[Case], Oracle | None]:

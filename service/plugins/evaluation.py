@@ -14,6 +14,7 @@ from onnx import helper
 from service.datatypes import DATATYPES, datatype_from_numpy, datatype_from_onnx
 from service.plugins.cases import Array
 from service.plugins.nodes import plugin_node
+from service.plugins.operators import operator_node
 from service.plugins.plugin import CudaPlugin
 from service.plugins.references import IR_VERSION, OPSET, reference_function
 from service.plugins.tensors import Operator
@@ -34,26 +35,9 @@ def evaluate_reference(plugin: CudaPlugin, inputs: Mapping[str, Array], outputs:
 
 def evaluate_operator(plugin: CudaPlugin, operator: Operator, inputs: Mapping[str, Array], outputs: int) -> list[Array]:
     """What ONNX Runtime's own kernel gives for the operator that the plugin takes over. Raises NoKernel."""
-    names = [name if name is not None and name in inputs else "" for name in operator.inputs]
+    names = [tensor.name if tensor.name in inputs else "" for tensor in plugin.inputs]
     wanted = [tensor.name for tensor in plugin.outputs[:outputs]]
-    attributes: dict[str, Any] = {
-        attribute: plugin.values[field] for field, attribute in operator_attributes(plugin, operator).items()
-    }
-    node = helper.make_node(
-        operator.op_type, names, [name if name in wanted else "" for name in operator.outputs], "node",
-        domain=operator.domain, **attributes, **operator.fixed,
-    )  # fmt: skip
-    while node.input and not node.input[-1]:
-        node.input.pop()
-    while node.output and not node.output[-1]:
-        node.output.pop()
-    return run_node(node, inputs, [])
-
-
-def operator_attributes(plugin: CudaPlugin, operator: Operator) -> dict[str, str]:
-    """Which attribute of the operator each field of the plugin is."""
-    back = {field: attribute for attribute, field in operator.renamed.items()}
-    return {declared.name: back.get(declared.name, declared.name) for declared in plugin.fields}
+    return run_node(operator_node(plugin, operator, plugin_node(plugin, names, wanted, "node")), inputs, [])
 
 
 def run_node(node: onnx.NodeProto, inputs: Mapping[str, Array], functions: Sequence[onnx.FunctionProto]) -> list[Array]:
