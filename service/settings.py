@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +12,10 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 MIB = 2**20
 Positive = Annotated[int, Field(gt=0)]
 Seconds = Annotated[float, Field(gt=0)]
+
+
+def _physical_memory() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 class Settings(BaseSettings):
@@ -35,8 +40,8 @@ class Settings(BaseSettings):
     """Shared libraries with TensorRT plugins of their own, separated by colons."""
 
     build_timeout: Seconds = 3600
-    build_memory: Positive = 64 * 1024 * MIB
-    """Address space a build may take."""
+    build_memory: Annotated[int, Field(gt=0, default_factory=_physical_memory)]
+    """Private memory a build may take; all that the machine has, if not set."""
     build_attempts: Positive = 3
     """How often a build is started again whose worker died."""
     lease: Seconds = 15

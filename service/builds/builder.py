@@ -7,6 +7,7 @@ log.
 from __future__ import annotations
 
 import os
+import resource
 import sys
 import traceback
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from typing import Any
 from service.backends.base import BuildRequest, Range
 from service.backends.registry import backend
 from service.builds.messages import Advanced, Event, Failed, Finished, Job, event_line
+from service.children import end_with_parent
 from service.errors import BuildFailed
 
 MODEL, JOB, PLAN = "model.onnx", "job.json", "plan"
@@ -40,6 +42,8 @@ def run(folder: Path, events: int) -> None:
 
 def _build(folder: Path, say: Callable[[Event], None]) -> dict[str, Any]:
     job = Job.from_json((folder / JOB).read_text())
+    # Not the address space: CUDA reserves more of that than any machine has.
+    resource.setrlimit(resource.RLIMIT_DATA, (job.memory, job.memory))
     request = BuildRequest(
         model=folder / MODEL,
         targets=job.targets,
@@ -52,7 +56,9 @@ def _build(folder: Path, say: Callable[[Event], None]) -> dict[str, Any]:
 
 
 def main() -> None:
-    run(Path(sys.argv[1]), int(sys.argv[2]))
+    folder, events, parent = sys.argv[1:]
+    end_with_parent(int(parent))
+    run(Path(folder), int(events))
 
 
 if __name__ == "__main__":

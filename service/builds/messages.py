@@ -19,15 +19,18 @@ class Job:
     profiles: tuple[dict[str, dict[str, Any]], ...]
     plugin_libraries: tuple[str, ...]
     kernel_cache: str
+    memory: int
+    """Bytes of private memory that the builder may take."""
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> Job:
-        given = json.loads(text)
-        lists = ("targets", "profiles", "plugin_libraries")
-        return cls(**{name: tuple(value) if name in lists else value for name, value in given.items()})
+        given: dict[str, Any] = json.loads(text)
+        for name in ("targets", "profiles", "plugin_libraries"):
+            given[name] = tuple(given[name])
+        return cls(**given)
 
 
 @dataclass(frozen=True)

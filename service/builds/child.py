@@ -1,0 +1,87 @@
+"""The worker's side of one builder process: its events, its log, its end."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+
+from service.builds.messages import Event, event_from_line
+
+CHUNK = 65536
+
+
+@dataclass
+class News:
+    """What a builder said since the last look."""
+
+    events: list[Event] = field(default_factory=list)
+    log: bytes = b""
+
+
+class Child:
+    """A builder at work on a job's folder. Leaving the context ends the process and all that it started."""
+
+    def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
+        events, theirs = os.pipe()
+        command = [sys.executable, "-m", "service.builds.builder", str(folder), str(theirs), str(os.getpid())]
+        self.process = subprocess.Popen(
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            pass_fds=[theirs],
+            start_new_session=True,
+        )
+        os.close(theirs)
+        assert self.process.stdout is not None
+        self._events, self._log = events, self.process.stdout.fileno()
+        self._half_line = b""
+        self._selector = selectors.DefaultSelector()
+        for descriptor in (self._events, self._log):
+            os.set_blocking(descriptor, False)
+            self._selector.register(descriptor, selectors.EVENT_READ)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.kill()
+        self.process.wait()
+        self._selector.close()
+        os.close(self._events)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+    def kill(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+
+    def look(self, timeout: float) -> News | None:
+        """What is new within `timeout` seconds; None once the builder has closed both of its ends."""
+        if not self._selector.get_map():
+            return None
+        news = News()
+        for key, _ in self._selector.select(timeout):
+            data = os.read(key.fd, CHUNK)
+            if not data:
+                self._selector.unregister(key.fd)
+            elif key.fd == self._log:
+                news.log += data
+            else:
+                news.events += self._parse(data)
+        return news
+
+    def _parse(self, data: bytes) -> list[Event]:
+        *lines, self._half_line = (self._half_line + data).split(b"\n")
+        return [event_from_line(line) for line in lines]
