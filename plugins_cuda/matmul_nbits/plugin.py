@@ -10,7 +10,7 @@ from service.plugins.shapes import render
 
 BLOCK_SIZES = (16, 32, 64, 128, 256)
 FEW_ROWS = 8
-THREADS = 256
+THREADS, WARP = 256, 32
 SIDE = 64  # of the part of y that one block computes where there are many rows
 MAX_BLOCKS = 2**31 - 1
 
@@ -82,9 +82,9 @@ class MatMulNBits(CudaPlugin):
         a, zeros = call["a"], call.get("zero_points")
         rows = a.size // self.K
         if rows <= FEW_ROWS:
-            kernel, blocks = "dot", (-(-self.N * 32 // THREADS), 1, 1)
+            kernel, blocks = "dot", -(-self.N * WARP // THREADS)
         else:
-            kernel, blocks = "tile", (min(-(-rows // SIDE) * -(-self.N // SIDE), MAX_BLOCKS), 1, 1)
+            kernel, blocks = "tile", min(-(-rows // SIDE) * -(-self.N // SIDE), MAX_BLOCKS)
         packed = zeros is not None and zeros.datatype == "UINT8"
         return Launch(
             f"matmul_nbits_{kernel}_{a.short}_b{self.bits}", blocks, THREADS,

@@ -1,4 +1,4 @@
-"""What makes a plugin fit to be used: `planforge plugins check PACKAGE`, and the same for the built-in ones in the tests.
+"""What makes a plugin fit to be used: `planforge plugins check PACKAGE`, and the tests of the built-in ones.
 
 Everything that can be known without a GPU: declarations, fields, shapes, the reference against independent arithmetic,
 kernels for every target, and TensorRT's side (in a child process, as TensorRT may abort) where it is installed.
@@ -46,7 +46,7 @@ def check_plugin(plugin: type[CudaPlugin], cache: Path) -> Iterator[Result]:
         return
     right = [case for case in cases if not case.fault]
     yield Result(
-        plugin.name, "cases", "", bool(right), f"{len(cases)} cases, {len(cases) - len(right)} of them refused"
+        plugin.name, "cases", "", bool(right), f"{len(cases)} cases, {len(cases) - len(right)} to be refused"
     )
     yield from _guarded(plugin, "fields", lambda: check_fields(plugin, right))
     yield from _guarded(plugin, "case", lambda: check_cases(plugin, cases, oracle))
@@ -67,13 +67,15 @@ def plugins_of(package: str) -> list[type[CudaPlugin]]:
 
 def _plugins_of_module(name: str) -> list[type[CudaPlugin]]:
     """Of `name.plugin` for a package whose plugin stands there, else of the module itself."""
+    found = [spelled for spelled in (f"{name}.plugin", name) if _exists(spelled)]
+    return plugins_in(importlib.import_module(found[0])) if found else []
+
+
+def _exists(module: str) -> bool:
     try:
-        inner = find_spec(f"{name}.plugin")
-    except (ModuleNotFoundError, ValueError):
-        inner = None
-    if inner is None and find_spec(name) is None:
-        return []
-    return plugins_in(importlib.import_module(inner.name if inner else name))
+        return find_spec(module) is not None
+    except (ModuleNotFoundError, ValueError):  # a parent that is not there or no package; no name at all
+        return False
 
 
 def _modules_in(folder: Path) -> Iterator[ModuleType]:

@@ -60,7 +60,8 @@ def _class_faults(plugin: type[CudaPlugin]) -> Iterator[str]:
     if not plugin.targets or not all(_TARGET.fullmatch(target) for target in plugin.targets):
         yield f"targets {plugin.targets}: expected names such as sm_86"
     yield from (f"field {declared.name} has no description" for declared in plugin.fields if not declared.description)
-    names = [each.name for each in (*plugin.fields, *plugin.inputs, *plugin.outputs)]
+    names = [declared.name for declared in plugin.fields]
+    names += [tensor.name for tensor in (*plugin.inputs, *plugin.outputs)]
     yield from (f"the name {name} is given twice" for name in sorted({name for name in names if names.count(name) > 1}))
     yield from (f"{name!r} is no name" for name in [*names, plugin.name] if not name.isidentifier())
 
