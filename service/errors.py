@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,11 @@ class UnsupportedMedia(ServiceError):
     title = "Unsupported media type"
 
 
+class RangeNotSatisfiable(ServiceError):
+    status = 416
+    title = "Range not satisfiable"
+
+
 class PlanDamaged(ServiceError):
     """Stored bytes no longer match their SHA-256."""
 
@@ -101,3 +107,17 @@ class ExecutionFailed(ServiceError):
 
     status = 500
     title = "Execution failed"
+
+
+def problem_details(error: ServiceError) -> dict[str, object]:
+    """RFC 9457 problem details, as errors are answered and kept."""
+    kind = re.sub(r"(?<!^)(?=[A-Z])", "-", type(error).__name__).lower()
+    details: dict[str, object] = {
+        "type": f"urn:planforge:{kind}",
+        "title": error.title,
+        "status": error.status,
+        "detail": error.detail,
+    }
+    if error.faults:
+        details["errors"] = [asdict(fault) for fault in error.faults]
+    return details

@@ -3,68 +3,103 @@
 from __future__ import annotations
 
 import logging
-import shutil
+import os
 import socket
-import tempfile
 import threading
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import suppress
 from pathlib import Path
 
 from service.backends.libraries import child_environment
 from service.builds.attempt import Attempt, Stopped, Watch
 from service.builds.builder import JOB, MODEL, PLAN
+from service.builds.lease import Lease
 from service.builds.messages import Job
-from service.errors import BuildFailed, ServiceError
+from service.errors import BuildFailed, ServiceError, problem_details
+from service.scratch import scratch_folder
 from service.settings import Settings
 from service.store.blobs import Blobs
-from service.store.claims import Claim, Claims, Renewal
+from service.store.claims import Claim, ClaimLost, Claims
 from service.store.database import Database
 from service.store.engines import Engines
 
 log = logging.getLogger(__name__)
-BEATS_PER_LEASE = 3
 
 
 class Worker:
-    """Blocks in `run` until `stop` is called from another thread or a signal handler."""
+    """Blocks in `run` until `stop` is called, from another thread or a signal handler."""
 
     def __init__(self, settings: Settings, database: Database) -> None:
         self._settings = settings
         self._claims, self._blobs, self._engines = Claims(database), Blobs(database), Engines(database)
-        self._name = f"{socket.gethostname()}-{threading.get_native_id()}"
+        self._name = f"{socket.gethostname()}-{os.getpid()}"
         self._environment = child_environment(settings.data_dir / "lib")
         self._stopping = threading.Event()
 
     def stop(self) -> None:
-        """A build under way is given back to the queue."""
+        """A build under way is ended and given back to the queue."""
         self._stopping.set()
 
     def run(self) -> None:
         while not self._stopping.is_set():
             try:
-                worked = self._work()
-            except Exception:  # the database is away, say: the next round may be luckier
+                busy = self._work()
+            except Exception:  # the database is away, say: a later round may be luckier
                 log.exception("the worker could not look for builds")
-                worked = False
-            if not worked:
+                busy = False
+            if not busy:
                 self._stopping.wait(self._settings.poll)
+        self._claims.leave(self._name)
 
     def _work(self) -> bool:
-        """One round: whether there was a build."""
+        """One round; says whether there was a build."""
         self._claims.beat(self._name)
         self._claims.recover(self._settings.build_attempts)
         claim = self._claims.claim(self._name, self._settings.lease)
-        if claim is None:
-            return False
+        if claim is not None:
+            with suppress(ClaimLost):  # another's by now, or deleted: nothing of it may be stored
+                self._see_through(claim)
+        return claim is not None
+
+    def _see_through(self, claim: Claim) -> None:
+        engine = claim.engine
+        log.info("building %s:%d for %s, attempt %d", engine.name, engine.version, engine.backend, claim.attempt)
+        lease = Lease(self._claims, claim, self._settings.lease, self._name, self._stopping)
         try:
-            self._build(claim)
+            with lease, scratch_folder(self._settings.scratch, "build") as folder:
+                self._build(claim, lease, folder)
         except Stopped:
-            pass
+            log.info("the build of %s:%d was stopped", engine.name, engine.version)
         except ServiceError as error:
             self._fail(claim, error)
+        except ClaimLost:
+            raise
         except Exception as error:
-            log.exception("the build of %s failed", claim.engine.id)
+            log.exception("the build of %s:%d failed in the worker", engine.name, engine.version)
             self._fail(claim, BuildFailed(f"the worker could not build it: {type(error).__name__}"))
-        return True
+
+    def _build(self, claim: Claim, lease: Lease, folder: Path) -> None:
+        engine, settings = claim.engine, self._settings
+        self._blobs.copy_to(engine.model.sha256, folder / MODEL)
+        for location, sha256 in self._engines.files(engine.id).items():
+            self._blobs.copy_to(sha256, folder / location)
+            lease.check()
+        job = Job(
+            backend=engine.backend,
+            targets=engine.targets,
+            profiles=engine.profiles,
+            plugin_libraries=tuple(str(path.resolve()) for path in settings.plugin_libraries),
+            kernel_cache=str(settings.kernel_cache.resolve()),
+            memory=settings.build_memory,
+        )
+        (folder / JOB).write_text(job.to_json())
+        watch = Watch(
+            advanced=lambda phase, fraction: self._claims.advance(claim, phase, fraction),
+            logged=lambda text: self._claims.append_log(claim, text),
+            keep_going=lease.check,
+        )
+        built = Attempt(folder, self._environment, settings.build_timeout, watch).run()
+        self._claims.succeed(claim, folder / PLAN, built)
+
+    def _fail(self, claim: Claim, error: ServiceError) -> None:
+        self._claims.append_log(claim, f"{error.detail}\n")
+        self._claims.fail(claim, problem_details(error))

@@ -22,7 +22,7 @@ from service.store.models import BuildRow, EngineRow, LogRow, WorkerRow
 from service.store.records import Engine
 from service.store.recovery import recover
 from service.store.staging import Staging
-from service.store.states import end, flushed, locked_query
+from service.store.states import end, flushed, locked_query, requeue
 
 T = TypeVar("T")
 FORGOTTEN = timedelta(days=1)
@@ -87,6 +87,18 @@ class Claims:
         if flagged is None:
             return Renewal.LOST
         return Renewal.CANCELLED if flagged else Renewal.KEPT
+
+    def cancel_requested(self, claim: Claim) -> bool:
+        """Whether somebody asked to cancel; False also where the claim is lost, which `renew` says."""
+        with self._database.read() as session:
+            return bool(session.scalar(select(BuildRow.cancel_requested).where(_current(claim))))
+
+    def release(self, claim: Claim) -> None:
+        """Gives a build back to the queue, as if it had not been claimed: the worker ends for its own reasons."""
+        with self._database.write() as session:
+            row = _held(session, claim)
+            row.build.attempts -= 1
+            requeue(row, self._database.now(session))
 
     def advance(self, claim: Claim, phase: str, fraction: float) -> None:
         """Records how far the build is, 0 to 1."""

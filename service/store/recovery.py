@@ -12,7 +12,7 @@ from service.errors import BuildFailed
 from service.store.database import Database
 from service.store.identifiers import new_id
 from service.store.models import BuildRow, EngineRow, LogRow
-from service.store.states import end, locked_query
+from service.store.states import end, locked_query, requeue
 
 
 def recover(database: Database, attempts: int) -> list[str]:
@@ -39,9 +39,7 @@ def _recover_one(session: Session, row: EngineRow, attempts: int, now: datetime)
     if build.attempts >= attempts or build.cancel_requested:
         end(row, "failed", now, _problem(f"the build was given up after {lost}"))
         return
-    row.status, row.updated_at = "queued", now
-    build.token = build.worker = build.lease_until = build.started_at = None
-    build.phase, build.fraction = "", 0.0
+    requeue(row, now)
 
 
 def _problem(detail: str) -> dict[str, Any]:

@@ -31,6 +31,14 @@ def end(row: EngineRow, status: str, now: datetime, error: dict[str, Any] | None
     row.build.ended_at = now
 
 
+def requeue(row: EngineRow, now: datetime) -> None:
+    """Back to the queue, with nothing left of the attempt but its number."""
+    row.status, row.updated_at = "queued", now
+    build = row.build
+    build.token = build.worker = build.lease_until = build.started_at = None
+    build.phase, build.fraction = "", 0.0
+
+
 def flushed(session: Session, row: EngineRow) -> Engine:
     session.flush()
     session.expire(row, ["build", "model", "plan"])
