@@ -111,9 +111,8 @@ class ExecutionFailed(ServiceError):
 
 def problem_details(error: ServiceError) -> dict[str, object]:
     """RFC 9457 problem details, as errors are answered and kept."""
-    kind = re.sub(r"(?<!^)(?=[A-Z])", "-", type(error).__name__).lower()
     details: dict[str, object] = {
-        "type": f"urn:planforge:{kind}",
+        "type": problem_type(type(error)),
         "title": error.title,
         "status": error.status,
         "detail": error.detail,
@@ -121,3 +120,8 @@ def problem_details(error: ServiceError) -> dict[str, object]:
     if error.faults:
         details["errors"] = [asdict(fault) for fault in error.faults]
     return details
+
+
+def problem_type(kind: type[ServiceError]) -> str:
+    """`urn:planforge:not-found` for NotFound."""
+    return "urn:planforge:" + re.sub(r"(?<!^)(?=[A-Z])", "-", kind.__name__).lower()

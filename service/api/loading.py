@@ -1,0 +1,46 @@
+"""From the store to the files that an engine host loads."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from dataclasses import dataclass
+from pathlib import Path
+
+from service.errors import PlanDamaged, problem_details
+from service.store.blobs import Blobs
+from service.store.engines import Engines
+from service.store.records import Engine
+
+
+@dataclass(frozen=True)
+class Materialiser:
+    """Writes an engine's plan, or its model with the external data beside it, and gives the file to load."""
+
+    engines: Engines
+    blobs: Blobs
+
+    def __call__(self, engine: Engine, reference: bool, folder: Path) -> Path:
+        """Raises PlanDamaged, and then the engine has failed."""
+        try:
+            return self._model(engine, folder) if reference else self._plan(engine, folder)
+        except PlanDamaged as error:
+            self.engines.fail(engine.id, problem_details(error))
+            raise
+
+    def _plan(self, engine: Engine, folder: Path) -> Path:
+        assert engine.plan is not None, "only ready engines are loaded"
+        self.blobs.copy_to(engine.plan.sha256, folder / "plan")
+        return folder / "plan"
+
+    def _model(self, engine: Engine, folder: Path) -> Path:
+        files = self.engines.files(engine.id)
+        for location, sha256 in files.items():
+            self.blobs.copy_to(sha256, folder / location)
+        path = folder / _other_name("model", files)
+        self.blobs.copy_to(engine.model.sha256, path)
+        return path
+
+
+def _other_name(name: str, taken: Container[str]) -> str:
+    """The user may have called a file of external data just so."""
+    return _other_name(f"_{name}", taken) if name in taken else name

@@ -1,0 +1,31 @@
+"""Whether this host can execute an engine, and if not, why."""
+
+from __future__ import annotations
+
+from service.backends.probe import Host
+from service.plugins.catalogue import Catalogue
+from service.store.records import Engine
+
+
+def obstacle(engine: Engine, host: Host) -> str | None:
+    """Why this host cannot execute the engine's plan; None where it can."""
+    capabilities = host.capabilities.get(engine.backend)
+    if capabilities is None:
+        return f"{engine.backend} is not installed on this host"
+    if not capabilities.runnable:
+        return capabilities.reason or f"{engine.backend} cannot run on this host"
+    if engine.targets and capabilities.host_target not in engine.targets:
+        return f"it is built for {', '.join(engine.targets)}, the GPU of this host is {capabilities.host_target}"
+    built_with = engine.backend_version
+    if engine.targets and built_with not in (None, capabilities.version):
+        return f"it is built with {engine.backend} {built_with}, this host has {capabilities.version}"
+    return None
+
+
+def without_reference(engine: Engine, catalogue: Catalogue) -> list[str]:
+    """The plugins of an engine that are no plugins of ours: nothing but TensorRT can run them."""
+    return [
+        plugin["name"]
+        for plugin in engine.plugins
+        if catalogue.plugin(plugin["name"], plugin["version"], plugin["namespace"]) is None
+    ]
