@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 
 from service.datatypes import DATATYPES
-from service.plugins.cases import Array, Case, Oracle, error_between
+from service.plugins.cases import Array, Case, Oracle
 from service.plugins.evaluation import NoKernel, evaluate_operator, evaluate_reference
 from service.plugins.plugin import CudaPlugin, PluginFault
 from service.plugins.results import Result
@@ -71,7 +71,7 @@ def _check_peers(
 
 
 def _compare(check: str, case: Case, plugin: CudaPlugin, results: Sequence[Array], expected: Sequence[Array]) -> Result:
-    errors = [error_between(got, wanted) for got, wanted in zip(results, expected, strict=True)]
+    errors = [case.error_of(got, wanted) for got, wanted in zip(results, expected, strict=True)]
     allowed = [case.tolerance_for(wanted) for wanted in expected]
     ok = all(error <= limit for error, limit in zip(errors, allowed, strict=True))
     said = ", ".join(f"{name} {error:.2g}" for name, error in zip(case.output_names(type(plugin)), errors, strict=True))

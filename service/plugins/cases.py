@@ -64,9 +64,9 @@ class Drawn:
 class Case:
     """One node to try. Inputs not named are absent; `outputs` is how many of them the node has (None: all).
 
-    `tolerance` replaces that of the outputs' types. Where `fault` is set, the node must be refused, with that in the
-    text of the fault. `peer` is False where ONNX Runtime's kernel for the operator that the plugin takes over cannot do
-    the same.
+    `tolerance` replaces that of the outputs' types; where all outputs may be close to zero by cancellation, errors
+    count relative to `floor`. Where `fault` is set, the node must be refused, with that in the text of the fault.
+    `peer` is False where ONNX Runtime's kernel for the operator that the plugin takes over cannot do the same.
     """
 
     name: str
@@ -74,6 +74,7 @@ class Case:
     fields: Mapping[str, Any] = field(default_factory=dict)
     outputs: int | None = None
     tolerance: float | None = None
+    floor: float = 0.0
     fault: str = ""
     peer: bool = True
 
@@ -94,6 +95,9 @@ class Case:
     def output_names(self, plugin: type[CudaPlugin]) -> list[str]:
         return [tensor.name for tensor in plugin.outputs[: self.outputs]]
 
+    def error_of(self, got: Array, expected: Array) -> float:
+        return error_between(got, expected, self.floor)
+
     def tolerance_for(self, expected: Array) -> float:
         """Largest error allowed; 0 for types that are no floats."""
         datatype = datatype_from_numpy(expected.dtype)
@@ -106,8 +110,8 @@ def cases_of(plugin: type[CudaPlugin]) -> tuple[list[Case], Oracle | None]:
     return list(module.CASES), getattr(module, "oracle", None)
 
 
-def error_between(got: Array, expected: Array) -> float:
-    """The largest error relative to an element or, where that is larger, to the root mean square of all of them.
+def error_between(got: Array, expected: Array, floor: float = 0.0) -> float:
+    """The largest error relative to an element or, where that is larger, to the root mean square of all or to `floor`.
 
     Infinite where shapes or types differ, or NaN and infinity stand in different places.
     """
@@ -121,7 +125,7 @@ def error_between(got: Array, expected: Array) -> float:
     difference = np.abs(actual - wanted)
     if not difference.any():
         return 0.0
-    return float(np.max(difference / np.maximum(np.abs(wanted), np.sqrt(np.mean(wanted**2)))))
+    return float(np.max(difference / np.maximum(np.abs(wanted), max(floor, np.sqrt(np.mean(wanted**2))))))
 
 
 def _extremes(dtype: np.dtype[Any]) -> Array:

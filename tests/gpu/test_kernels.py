@@ -17,7 +17,7 @@ import pytest
 
 from service.datatypes import DATATYPES, datatype_from_numpy
 from service.plugins import Call, CudaPlugin, Launch, TensorType, View
-from service.plugins.cases import Array, Case, Drawn, cases_of, error_between
+from service.plugins.cases import Array, Case, Drawn, cases_of
 from service.plugins.catalogue import discover
 from service.plugins.evaluation import evaluate_reference
 from service.plugins.images import KernelImage
@@ -147,7 +147,7 @@ class Gpu:
         try:
             kernels = self.launch(plugin, {name: each.view for name, each in placed.items()}, ptx)
             for name, expected in zip(types, evaluate_reference(plugin, inputs, case.outputs), strict=True):
-                error = error_between(placed[name].read(), expected)
+                error = case.error_of(placed[name].read(), expected)
                 for kernel in kernels:
                     self.errors.setdefault(kernel, []).append(error)
                 assert error <= case.tolerance_for(expected), f"{case.name}: {name} has error {error}"
@@ -225,7 +225,7 @@ def test_more_than_2_to_the_31_elements(gpu: Gpu, plugin: type[CudaPlugin]) -> N
         for first in (0, ROWS // 2, ROWS - 2):
             some = {name: each[first : first + 2] if len(each) == ROWS else each for name, each in inputs.items()}
             for name, expected in zip(outputs, evaluate_reference(made, some), strict=True):
-                error = error_between(placed[name].read_rows(first, 2), expected)
+                error = case.error_of(placed[name].read_rows(first, 2), expected)
                 assert error <= case.tolerance_for(expected), f"{name} from row {first}: {error}"
     finally:
         for each in placed.values():

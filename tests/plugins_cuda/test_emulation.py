@@ -19,7 +19,7 @@ import pytest
 from service.datatypes import DATATYPES, datatype_from_numpy
 from service.plugins import Call, CudaPlugin, Launch, View
 from service.plugins.case_checks import oracle_outputs
-from service.plugins.cases import Array, cases_of, error_between
+from service.plugins.cases import Array, cases_of
 from service.plugins.catalogue import BUILT_IN, discover
 from service.plugins.kernels import COMMON
 
@@ -57,7 +57,7 @@ def test_kernels_on_cpu_equal_the_oracle_and_write_nothing_else(compiled, displa
             placed[name].array[...] = inputs[name]
         launch_on_cpu(library, made, {name: each.view for name, each in placed.items()})
         for name, expected in zip(empty, oracle_outputs(oracle, made, inputs, types), strict=True):
-            error = error_between(placed[name].array, expected)
+            error = case.error_of(placed[name].array, expected)
             assert error <= case.tolerance_for(expected), f"{case.name}: {name} has error {error}"
             assert placed[name].is_intact, f"{case.name}: bytes beside {name} were overwritten"
 
