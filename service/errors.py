@@ -82,12 +82,14 @@ class PlanDamaged(ServiceError):
     title = "Plan damaged"
 
 
+@dataclass
 class Unavailable(ServiceError):
     """Busy, or an engine host died; the same request may succeed later."""
 
+    retry_after: float | None = 1.0
+
     status = 503
     title = "Unavailable"
-    retry_after = 1.0
 
 
 class DeadlineExceeded(ServiceError):

@@ -11,13 +11,14 @@ import numpy as np
 
 from service.backends.base import Array
 from service.errors import ServiceError
-from service.hosting.memory import Arena, aligned, new_segment, open_segment
+from service.hosting.memory import Arena, new_segment, open_segment
 from service.hosting.messages import Done, Ran, Run
 from service.hosting.process import HostProcess
 from service.hosting.tensors import place, room_for, view
 
 Reported = Done | Ran | ServiceError
-Ended = Callable[[list[Array] | ServiceError], None]
+Ended = Callable[[list[Array] | ServiceError, int], None]
+"""Gets the outputs, and how many bytes of room they would have needed where there was less."""
 
 COPIED = 64 * 1024
 """Bytes of outputs up to which they are copied out at once; larger ones are handed on where they lie."""
@@ -33,10 +34,10 @@ def run(
 ) -> None:
     """Starts a run; `ended` gets the outputs in the order asked for.
 
-    `room` is how many bytes of outputs to expect; more of them cost a segment of their own. Large outputs lie in shared
-    memory, which is given back when the last array that refers to them goes.
+    `room` (a multiple of the alignment): how many bytes of outputs to expect; more of them cost a segment of their own.
+    Large outputs lie in shared memory, which is given back when the last array that refers to them goes.
     """
-    size, room = room_for(inputs.values()), aligned(room)
+    size = room_for(inputs.values())
     start = process.arena.take(size + room)
     if start is None:
         _run_apart(process, engine, inputs, outputs, ended)
@@ -59,7 +60,7 @@ def _run_apart(
     try:
         placed = place(inputs.items(), memory, 0)
         message = Run(process.next_call(), engine, placed, outputs, size, 0, 0)
-        process.send(message, lambda reply, came: ended(_result(reply, came, None)), descriptor)
+        process.send(message, lambda reply, came: ended(_result(reply, came, None), 0), descriptor)
     finally:
         os.close(descriptor)
 
@@ -80,11 +81,11 @@ class _Region:
             arena.give_back(self.start, self.size)
             lent = np.frombuffer(arena.memory, np.uint8, self.room, answer)
             weakref.finalize(lent, arena.give_back, answer, self.room).atexit = False
-            self.ended([view(placed, lent, answer) for placed in reply.outputs])
+            self.ended([view(placed, lent, answer) for placed in reply.outputs], 0)
         else:
             result = _result(reply, descriptor, arena)
             arena.give_back(self.start, self.size + self.room)
-            self.ended(result)
+            self.ended(result, reply.segment if isinstance(reply, Ran) else 0)
 
 
 def _result(reply: Reported, descriptor: int | None, arena: Arena | None) -> list[Array] | ServiceError:

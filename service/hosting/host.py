@@ -1,32 +1,32 @@
 """An engine host: the process that loads engines for one device and runs them.
 
 `python -m service.hosting.host DEVICE SOCKET PARENT`: its end of the channel, and with whom it dies.
-
-Its threads all wait for the next message; whichever gets one answers it and waits again, and a new thread is started
-when the last waiting one gets busy. So no message waits behind a run, and nothing is passed from thread to thread.
 """
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import signal
 import socket
 import sys
 import threading
+import time
 import traceback
 from pathlib import Path
 
 from service.backends.base import Session
+from service.children import end_with_parent
 from service.errors import ServiceError
 from service.hosting.channel import Receiver, send
+from service.hosting.leading import Lead
 from service.hosting.memory import new_segment, open_segment
 from service.hosting.messages import Done, Failed, Load, Message, Ran, Reply, Run, Start, Unload
 from service.hosting.tensors import place, room_for, view
 from service.settings import Settings
 
-PR_SET_PDEATHSIG = 1
+SHORT = 0.0002
+"""Seconds of a run that is not worth a switch of threads."""
 
 
 class Host:
@@ -39,25 +39,29 @@ class Host:
         self._sessions: dict[str, Session] = {}
         self._loading = threading.Lock()
         """One load at a time, so that each one's footprint can be told."""
-        self._waiting = 0
-        self._counting = threading.Lock()
+        self._seconds: dict[str, float] = {}
+        """How long each engine's last run took."""
+        self._lead = Lead(self.serve)
 
     def serve(self) -> None:
         """A thread's life; ends with the process."""
         receiver = Receiver(self._end)
-        self._count(1)
+        self._lead.take()
         while received := receiver.receive():
-            if not self._count(-1):
-                threading.Thread(target=self.serve, daemon=True).start()
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # seen again by the next `receive`
-                self._answer(*received)
-            self._count(1)
+                self._attend(*received)
         os._exit(0)
 
-    def _count(self, change: int) -> int:
-        with self._counting:
-            self._waiting += change
-            return self._waiting
+    def _attend(self, message: Message, descriptor: int | None) -> None:
+        if isinstance(message, Run) and self._seconds.get(message.engine, SHORT) < SHORT:
+            run = self._lead.begin_short()
+            self._answer(message, descriptor)
+            if not self._lead.end_short(run):
+                self._lead.take()
+        else:
+            self._lead.pass_on()
+            self._answer(message, descriptor)
+            self._lead.take()
 
     def _answer(self, message: Message, descriptor: int | None) -> None:
         outgoing: int | None = None
@@ -87,14 +91,17 @@ class Host:
 
         with self._loading:
             before = resident_size()
-            backend = registry.backend(message.backend, self._settings)
+            settings = self._settings
+            backend = registry.backend(message.backend, settings.plugin_libraries, settings.kernel_cache)
             self._sessions[message.engine] = backend.load(Path(message.plan))
             return max(resident_size() - before, 0)
 
     def _run(self, message: Run, descriptor: int | None) -> tuple[Ran, int | None]:
         memory = self._arena if descriptor is None else open_segment(descriptor)
         inputs = {placed[0]: view(placed, memory) for placed in message.inputs}
+        started = time.perf_counter()
         outputs = self._sessions[message.engine].run(inputs, message.outputs)
+        self._seconds[message.engine] = time.perf_counter() - started
         size = room_for(outputs)
         named = zip(message.outputs, outputs, strict=True)
         if size <= message.room:
@@ -117,15 +124,8 @@ def resident_size() -> int:
     return (int(resident) - int(shared)) * os.sysconf("SC_PAGE_SIZE")
 
 
-def die_with(parent: int) -> None:
-    """Lets the kernel end this process when its parent ends, also where this one no longer reads its channel."""
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        os._exit(0)
-
-
 def main(descriptor: int, parent: int) -> None:
-    die_with(parent)
+    end_with_parent(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all; the parent says when this one ends
     end = socket.socket(fileno=descriptor)
     received = Receiver(end).receive()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import marshal
 from dataclasses import dataclass, fields
+from operator import attrgetter
 from typing import Any
 
 Placed = tuple[str, str, tuple[int, ...], int]
@@ -95,12 +96,12 @@ Message = Request | Reply
 
 _KINDS: tuple[type[Message], ...] = (Start, Load, Unload, Run, Ping, Done, Ran, Failed)
 _NUMBERS = {kind: number for number, kind in enumerate(_KINDS)}
-_FIELDS = {kind: tuple(field.name for field in fields(kind)) for kind in _KINDS}
+_VALUES = {kind: attrgetter(*[field.name for field in fields(kind)]) for kind in _KINDS}
 
 
 def encode(message: Message) -> bytes:
     kind = type(message)
-    return marshal.dumps((_NUMBERS[kind], *[getattr(message, name) for name in _FIELDS[kind]]))
+    return marshal.dumps((_NUMBERS[kind], *_VALUES[kind](message)))
 
 
 def decode(data: bytes | bytearray | memoryview) -> Any:

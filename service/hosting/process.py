@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
-import signal
 import subprocess
 import sys
 from collections import deque
 from collections.abc import Callable
 
 from service import errors
+from service.children import outcome
 from service.errors import ServiceError, Unavailable
 from service.hosting.channel import Receiver, channel, post
 from service.hosting.memory import Arena
@@ -159,8 +159,3 @@ class HostProcess:
 def spawn(device: str, descriptor: int) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "service.hosting.host", device, str(descriptor), str(os.getpid())]
     return subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=[descriptor])
-
-
-def outcome(status: int) -> str:
-    """How a process ended, by its return code."""
-    return f"was ended by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"

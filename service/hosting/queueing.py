@@ -9,13 +9,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from service.backends.base import Array
-from service.errors import DeadlineExceeded, ServiceError, Unavailable
+from service.errors import DeadlineExceeded, Unavailable
+from service.hosting.deadlines import Deadlines
 from service.hosting.exchange import run
 from service.hosting.process import HostProcess
-from service.hosting.tensors import room_for
 
 SHAPES = 64
 """Input shapes of an engine for which the size of its outputs is remembered."""
+LEAST_ROOM = 4096
+"""Bytes of outputs to expect of a run that nothing is known of."""
 
 
 @dataclass(frozen=True)
@@ -40,17 +42,34 @@ class Loaded:
     name: str
 
 
-@dataclass(eq=False, slots=True)
 class _Call:
-    inputs: Mapping[str, Array]
-    outputs: tuple[str, ...]
-    answer: asyncio.Future[list[Array]]
-    started: bool = False
+    """One request, from its arrival to its answer."""
 
-    def end(self, result: list[Array] | ServiceError) -> None:
+    __slots__ = ("answer", "due", "inputs", "outputs", "queue", "shapes", "started")
+
+    def __init__(
+        self, queue: EngineQueue, inputs: Mapping[str, Array], outputs: Sequence[str], loop: asyncio.AbstractEventLoop
+    ) -> None:
+        self.queue = queue
+        self.inputs = inputs
+        self.outputs = tuple(outputs)
+        self.shapes = tuple([array.shape for array in inputs.values()])
+        self.answer: asyncio.Future[list[Array]] = loop.create_future()
+        self.started = False
+        self.due = float("inf")
+
+    def expire(self) -> None:
+        self.end(DeadlineExceeded(f"{self.queue.label} did not answer before the request's deadline"))
+
+    def ran(self, result: list[Array] | Exception, missing: int) -> None:
+        """The run that was started for it has ended; `missing`: see `exchange.run`."""
+        self.end(result)
+        self.queue.ended(self, missing)
+
+    def end(self, result: list[Array] | Exception) -> None:
         if self.answer.done():
             return  # whoever asked has left
-        if isinstance(result, ServiceError):
+        if isinstance(result, Exception):
             self.answer.set_exception(result)
         else:
             self.answer.set_result(result)
@@ -66,22 +85,24 @@ class EngineQueue:
         self.loaded: Loaded | None = None
         self.running = 0
         self._load = load
+        self._loop = asyncio.get_running_loop()
         self._loading: asyncio.Task[None] | None = None
         self._waiting: deque[_Call] = deque()
+        self._deadlines = Deadlines()
         self._rooms: dict[tuple[tuple[int, ...], ...], int] = {}
-        self._idle = asyncio.Event()
-        self._idle.set()
+        """Bytes that outputs take for input shapes that gave more than fitted."""
+        self._drained: asyncio.Future[None] | None = None
 
     async def infer(self, inputs: Mapping[str, Array], outputs: Sequence[str], seconds: float) -> list[Array]:
         """Raises Unavailable where too many wait, DeadlineExceeded after `seconds`, and what the run itself raises."""
-        loop = asyncio.get_running_loop()
-        call = _Call(inputs, tuple(outputs), loop.create_future())
+        call = _Call(self, inputs, outputs, self._loop)
+        call.due = self._loop.time() + seconds
         self._admit(call)
-        timer = loop.call_later(seconds, call.end, DeadlineExceeded(f"{self.label} did not answer in {seconds:g} s"))
+        self._deadlines.add(call)
         try:
             return await call.answer
         finally:
-            timer.cancel()
+            self._deadlines.discard(call)
             if not call.started:
                 self._withdraw(call)
 
@@ -92,19 +113,33 @@ class EngineQueue:
 
     async def drained(self) -> None:
         """Returns once nothing runs and nothing waits."""
-        await self._idle.wait()
+        while self.running or self._waiting:
+            if self._drained is None:
+                self._drained = self._loop.create_future()
+            await asyncio.shield(self._drained)
+
+    def ended(self, call: _Call, missing: int) -> None:
+        """A run has ended."""
+        self.running -= 1
+        if missing:
+            self._remember(call.shapes, missing)
+        if self._waiting:
+            self._pump()
+        self._note_drained()
 
     def _admit(self, call: _Call) -> None:
+        if self.running < self.serving.instances and not self._waiting and self._usable():
+            self._start(call)
+            return
         if len(self._waiting) >= self.serving.queue + self.serving.instances - self.running:
             raise Unavailable(f"{len(self._waiting)} requests wait for {self.label} already, its queue's limit")
         self._waiting.append(call)
-        self._idle.clear()
         self._pump()
 
     def _withdraw(self, call: _Call) -> None:
         if call in self._waiting:
             self._waiting.remove(call)
-            self._note_idle()
+            self._note_drained()
 
     def _usable(self) -> bool:
         return self.loaded is not None and self.loaded.process.alive
@@ -115,38 +150,25 @@ class EngineQueue:
             if not self._usable():
                 self._start_loading()
                 return
-            self._start(self._waiting.popleft())
+            call = self._waiting.popleft()
+            if not call.answer.done():
+                self._start(call)
 
     def _start(self, call: _Call) -> None:
-        if call.answer.done():
-            return
         assert self.loaded is not None
-        call.started = True
-        shapes = tuple([array.shape for array in call.inputs.values()])
-
-        def ended(result: list[Array] | ServiceError) -> None:
-            self.running -= 1
-            if not isinstance(result, ServiceError):
-                self._remember(shapes, result)
-            call.end(result)
-            self._pump()
-            self._note_idle()
-
-        self.running += 1
+        room = self._rooms.get(call.shapes, LEAST_ROOM)
         try:
-            run(self.loaded.process, self.loaded.name, call.inputs, call.outputs, self._rooms.get(shapes, 0), ended)
+            run(self.loaded.process, self.loaded.name, call.inputs, call.outputs, room, call.ran)
         except Exception as error:
-            self.running -= 1
-            call.answer.set_exception(error)
+            call.end(error)
+            return
+        call.started = True
+        self.running += 1
 
-    def _remember(self, shapes: tuple[tuple[int, ...], ...], outputs: list[Array]) -> None:
-        """How much room the outputs for these input shapes take."""
-        size = room_for(outputs)
-        known = self._rooms.get(shapes, 0)
-        if size > known:
-            if len(self._rooms) >= SHAPES:
-                del self._rooms[next(iter(self._rooms))]
-            self._rooms[shapes] = size
+    def _remember(self, shapes: tuple[tuple[int, ...], ...], size: int) -> None:
+        if len(self._rooms) >= SHAPES:
+            del self._rooms[next(iter(self._rooms))]
+        self._rooms[shapes] = size
 
     def _start_loading(self) -> asyncio.Task[None]:
         if self._loading is None:
@@ -160,17 +182,16 @@ class EngineQueue:
     def _brought(self, task: asyncio.Task[None]) -> None:
         self._loading = None
         error = task.exception()
-        if error is not None:
+        if isinstance(error, Exception):
             self._refuse(error)
         self._pump()
 
-    def _refuse(self, error: BaseException) -> None:
-        waiting, self._waiting = self._waiting, deque()
-        for call in waiting:
-            if not call.answer.done():
-                call.answer.set_exception(error)
-        self._note_idle()
+    def _refuse(self, error: Exception) -> None:
+        while self._waiting:
+            self._waiting.popleft().end(error)
+        self._note_drained()
 
-    def _note_idle(self) -> None:
-        if not self.running and not self._waiting:
-            self._idle.set()
+    def _note_drained(self) -> None:
+        if self._drained is not None and not self.running and not self._waiting:
+            self._drained.set_result(None)
+            self._drained = None

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import shutil
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -16,6 +14,7 @@ from service.errors import Unavailable
 from service.hosting.messages import Load, Unload
 from service.hosting.process import HostProcess
 from service.hosting.queueing import EngineQueue, Loaded, Serving
+from service.scratch import scratch_folder
 from service.settings import MIB, Settings
 
 ARENA = 256 * MIB
@@ -95,6 +94,15 @@ class Hosts:
                 task.cancel()
         await asyncio.gather(*(process.close(2) for process in self._processes.values()))
 
+    @property
+    def pids(self) -> dict[str, int]:
+        """The process of each device whose host runs."""
+        return {device: process.pid for device, process in self._processes.items() if process.alive}
+
+    def running(self, engine_id: str) -> int:
+        """How many requests of an engine are being run."""
+        return sum(queue.running for (engine, _), queue in self._queues.items() if engine == engine_id)
+
     def _queue(self, engine: Servable, reference: bool) -> EngineQueue:
         if self._closing:
             raise Unavailable("the service is shutting down")
@@ -108,14 +116,10 @@ class Hosts:
     async def _load(self, engine: Servable, reference: bool) -> Loaded:
         backend = "onnxruntime" if reference else engine.backend
         process = self._process("cpu" if backend == "onnxruntime" else "cuda:0")
-        self._settings.scratch.mkdir(parents=True, exist_ok=True)
-        folder = Path(tempfile.mkdtemp(prefix="load-", dir=self._settings.scratch))
         name = f"{engine.id}#{next(self._serials)}"
-        try:
+        with scratch_folder(self._settings.scratch, "load") as folder:
             plan = await asyncio.to_thread(self._materialise, engine, reference, folder)
             await process.ask(Load(process.next_call(), name, backend, str(plan)))
-        finally:
-            await asyncio.to_thread(shutil.rmtree, folder)
         return Loaded(process, name)
 
     def _process(self, device: str) -> HostProcess:
