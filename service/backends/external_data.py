@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
+from onnx.checker import ValidationError
 from onnx.external_data_helper import load_external_data_for_tensor, uses_external_data
 from onnx.helper import tensor_dtype_to_np_dtype
 
@@ -23,7 +24,10 @@ def embed(model: ModelProto, path: Path) -> None:
     if size > LARGEST:
         raise BuildFailed(f"the model with its data is {size} bytes, and one ONNX file holds no more than {LARGEST}")
     for tensor in external:
-        load_external_data_for_tensor(tensor, str(path.parent))
+        try:
+            load_external_data_for_tensor(tensor, str(path.parent))
+        except (OSError, ValueError, ValidationError):  # whose messages have the path in them
+            raise BuildFailed(f"the external data of the tensor {tensor.name} cannot be read") from None
         tensor.data_location = TensorProto.DEFAULT
         del tensor.external_data[:]
 
@@ -57,4 +61,4 @@ def _of_attribute(attribute: AttributeProto) -> Iterator[TensorProto]:
 
 
 def _size(tensor: TensorProto) -> int:
-    return math.prod(tensor.dims) * int(tensor_dtype_to_np_dtype(tensor.data_type).itemsize)
+    return int(math.prod(tensor.dims) * tensor_dtype_to_np_dtype(tensor.data_type).itemsize)

@@ -9,14 +9,15 @@ from functools import cached_property
 from pathlib import Path
 
 import onnx
-from onnx import ModelProto
+from onnx import ModelProto, ValueInfoProto
 
-from service.backends.base import BuildRequest, Built, Capabilities, PluginUse, Progress, Session
+from service.backends.base import BuildRequest, Built, Capabilities, PluginUse, Progress, Session, TensorInfo
 from service.backends.external_data import embed
-from service.backends.native import put_back, tensor_infos, undo
-from service.backends.onnxruntime_kernels import Runtime
-from service.backends.onnxruntime_session import OnnxRuntimeSession, Refused, load_session
+from service.backends.native import Natives
+from service.backends.onnxruntime_kernels import attributes, kernels
+from service.backends.onnxruntime_session import OnnxRuntimeSession, Refused, load_session, loads
 from service.backends.plan_builder import plugin_nodes, plugin_uses
+from service.datatypes import datatype_from_onnx
 from service.errors import BuildFailed, Conflict
 from service.plugins.catalogue import Found, discover
 
@@ -38,48 +39,49 @@ class OnnxRuntime:
         return discover(problems=[])
 
     def capabilities(self) -> Capabilities:
-        kernels = Runtime.installed().kernels
-        return Capabilities(self.name, self.version, buildable=True, targets=(), runnable=True, kernels=kernels)
+        return Capabilities(self.name, self.version, buildable=True, targets=(), runnable=True, kernels=kernels())
 
     def build(self, request: BuildRequest, out: Path, progress: Progress) -> Built:
-        """Embeds external data, puts back operators that ONNX Runtime has kernels for, and proves that it loads.
+        """Puts back operators that ONNX Runtime has kernels for, embeds external data, and proves that it loads.
 
         Raises BuildFailed.
         """
-        progress("Reading the model", 0.0)
+        progress("Choosing kernels", 0.0)
         model = onnx.load(request.model, load_external_data=False)
-        inputs, outputs = tensor_infos(model)
         uses = self._uses(model)
-        replaced = put_back(model, self.found, Runtime.installed())
-        progress("Embedding data", 0.1)
+        Natives(attributes(), loads).put_back(model, self.found)
+        progress("Embedding data", 0.3)
         embed(model, request.model)
-        progress("Loading", 0.4)
-        refused = self._refusal(model, out)
-        if refused and replaced:
-            # A kernel may take less than its types say; the reference takes all that the plugin does.
-            print(f"back to reference functions, since operators put back are refused: {refused}", flush=True)
-            undo(model, replaced)
-            refused = self._refusal(model, out)
-        if refused:
-            raise BuildFailed(f"ONNX Runtime {self.version} does not take the network: {refused}")
+        out.write_bytes(model.SerializeToString())
+        progress("Loading", 0.6)
+        try:
+            load_session(out)
+        except Refused as error:
+            raise BuildFailed(self._refusal(error)) from None
         progress("Done", 1.0)
-        return Built(out, self.version, (), inputs, outputs, uses)
+        return Built(out, self.version, (), _inputs(model), tuple(map(_info, model.graph.output)), uses)
 
     def load(self, plan: Path) -> Session:
         """Takes a plan, or a stored model with its external data beside it. Raises Conflict."""
         try:
             return OnnxRuntimeSession(load_session(plan))
         except Refused as error:
-            raise Conflict(f"ONNX Runtime {self.version} does not take the network: {error}") from None
+            raise Conflict(self._refusal(error)) from None
 
     def _uses(self, model: ModelProto) -> tuple[PluginUse, ...]:
         return tuple(use for _, use in plugin_uses(plugin_nodes(model, self.found)))
 
-    def _refusal(self, model: ModelProto, out: Path) -> str:
-        """Writes the plan; says why ONNX Runtime does not take it, or nothing."""
-        out.write_bytes(model.SerializeToString())
-        try:
-            load_session(out)
-        except Refused as error:
-            return str(error)
-        return ""
+    def _refusal(self, error: Refused) -> str:
+        return f"ONNX Runtime {self.version} does not take the network: {error}"
+
+
+def _inputs(model: ModelProto) -> tuple[TensorInfo, ...]:
+    weights = {each.name for each in model.graph.initializer}
+    return tuple(_info(each) for each in model.graph.input if each.name not in weights)
+
+
+def _info(value: ValueInfoProto) -> TensorInfo:
+    tensor = value.type.tensor_type
+    datatype = datatype_from_onnx(tensor.elem_type)
+    shape = tuple(dim.dim_value if dim.HasField("dim_value") else -1 for dim in tensor.shape.dim)
+    return TensorInfo(value.name, datatype.name if datatype else "", shape)

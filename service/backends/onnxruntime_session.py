@@ -16,7 +16,7 @@ from service.datatypes import DATATYPES
 from service.errors import ExecutionFailed
 
 BF16 = DATATYPES["BF16"]
-ERRORS_ONLY = 3
+ERRORS_ONLY, SILENT = 3, 4  # levels of its log
 
 
 class Refused(Exception):
@@ -25,19 +25,38 @@ class Refused(Exception):
 
 def load_session(path: Path) -> Any:
     """An `InferenceSession` of the ONNX file, with external data from the file's folder. Raises Refused."""
+    try:
+        return _session(str(path), ERRORS_ONLY, len(os.sched_getaffinity(0)))
+    except Exception as error:  # its exceptions have no base of their own
+        raise Refused(reason(error, path)) from None
+
+
+def loads(model: bytes) -> bool:
+    """Whether ONNX Runtime takes the model."""
+    from onnxruntime.capi import onnxruntime_pybind11_state as binding
+
+    # The last is what a kernel's own check raises.
+    refusals = (
+        binding.Fail, binding.InvalidArgument, binding.InvalidGraph, binding.NotImplemented, binding.RuntimeException
+    )  # fmt: skip
+    try:
+        _session(model, SILENT, 1)
+    except refusals:
+        return False
+    return True
+
+
+def _session(model: str | bytes, log_level: int, threads: int) -> Any:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
-    options.log_severity_level = ERRORS_ONLY
-    options.intra_op_num_threads = len(os.sched_getaffinity(0))
+    options.log_severity_level = log_level
+    options.intra_op_num_threads = threads
     # Threads that wait for work by spinning take the cores from whoever brings it.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     # It keeps a plan of memory for every shape that it has ever seen, and shapes come from users.
     options.enable_mem_pattern = False
-    try:
-        return onnxruntime.InferenceSession(str(path), options, ["CPUExecutionProvider"])
-    except Exception as error:  # its exceptions have no base of their own
-        raise Refused(reason(error, path)) from None
+    return onnxruntime.InferenceSession(model, options, ["CPUExecutionProvider"])
 
 
 def reason(error: Exception, path: Path | None = None) -> str:
