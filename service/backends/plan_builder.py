@@ -16,6 +16,7 @@ from service.backends.embedding import Bundles, compile_bundles, described, miss
 from service.backends.flavour import Flavour
 from service.backends.importers import dress_for_importers
 from service.backends.progress import monitor
+from service.backends.pruning import prune
 from service.errors import BuildFailed
 from service.plugins.catalogue import Found
 from service.plugins.fields import jsonable
@@ -41,6 +42,7 @@ class PlanBuilder:
     def build(self, request: BuildRequest, out: Path, progress: Progress) -> Built:
         """Writes the plan to `out`. Raises BuildFailed."""
         model = onnx.load(request.model, load_external_data=False)
+        prune(model.graph)
         nodes = plugin_nodes(model, self.found)
         if not self.flavour.imports_own_domains:
             model, nodes = dress_for_importers(model, nodes)
@@ -84,7 +86,7 @@ class PlanBuilder:
         network = builder.create_network(self.flavour.network_flags())
         parser = trt.OnnxParser(network, self.logger)
         if not parser.parse_from_file(str(model)):
-            raise BuildFailed(self._reason([parser.get_error(i).desc() for i in range(parser.num_errors)]))
+            raise BuildFailed(self._reason([_said(parser.get_error(i)) for i in range(parser.num_errors)]))
         config = builder.create_builder_config()
         self.flavour.configure(config, request.targets)
         for profile in request.profiles:
@@ -128,6 +130,12 @@ def _with_images(use: PluginUse, plugin: type[CudaPlugin], bundles: Bundles) -> 
     cubins = tuple(described(image) for image in images if not image.is_ptx)
     ptx = next((described(image) for image in images if image.is_ptx), None)
     return PluginUse(use.name, use.version, use.namespace, use.nodes, use.fields, cubins, ptx)
+
+
+def _said(error: Any) -> str:
+    """A parser's error with its node: of itself it may be no more than `false`."""
+    kind = error.code().name.replace("_", " ").lower()
+    return f"TensorRT's parser refuses the node {error.node_name()} ({error.node_operator()}), {kind}: {error.desc()}"
 
 
 def _profile(builder: Any, ranges: dict[str, Range]) -> Any:

@@ -35,13 +35,15 @@ class Lease:
         self._thread.join()
 
     def check(self) -> None:
+        if self._state is not Renewal.KEPT or self._stopping.is_set():
+            raise Stopped
+
+    def conclude(self) -> None:
+        """Says what becomes of a build that was stopped, once nothing of it runs any more."""
         if self._state is Renewal.CANCELLED:
             self._claims.cancelled(self._claim)
-        elif self._state is Renewal.KEPT and self._stopping.is_set():
-            self._claims.release(self._claim)
         elif self._state is Renewal.KEPT:
-            return
-        raise Stopped
+            self._claims.release(self._claim)
 
     def _keep(self) -> None:
         renewed = monotonic()

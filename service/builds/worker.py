@@ -68,6 +68,7 @@ class Worker:
             with lease, scratch_folder(self._settings.scratch, "build") as folder:
                 self._build(claim, lease, folder)
         except Stopped:
+            lease.conclude()
             log.info("the build of %s:%d was stopped", engine.name, engine.version)
         except ServiceError as error:
             self._fail(claim, error)
