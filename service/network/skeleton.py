@@ -1,0 +1,145 @@
+"""What ONNX's shape inference is given of a graph: everything that types follow from, and nothing that is large.
+
+Large constants become inputs of their type, so that weights are neither copied nor looked at, and no tensor points to a
+file. Nodes that ONNX has no rules for are left out, plugins' nodes become the one operator whose rule is ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto, helper
+
+from service.network.graph import SMALL, Graph, bodies
+from service.network.operators import STANDARD_DOMAINS
+from service.plugins.references import IR_VERSION
+
+RULES_DOMAIN = "planforge.rules"
+PLUGIN = "Plugin"
+LARGEST_STEP = 2**31
+
+
+class Skeleton:
+    """`model` with nodes named by their index in `nodes`."""
+
+    def __init__(self, graph: Graph, skipped: Collection[str], declared: Mapping[str, TypeProto]) -> None:
+        opsets = [*graph.model.opset_import, helper.make_opsetid(RULES_DOMAIN, 1)]
+        self.model = ModelProto(ir_version=IR_VERSION, opset_import=opsets)
+        self.model.graph.name = "skeleton"
+        self.nodes: list[NodeProto] = []
+        self._graph, self._skipped, self._declared = graph, skipped, declared
+        self._steps: dict[str, bool] = {}
+        source, target = graph.model.graph, self.model.graph
+        target.input.extend(source.input)
+        self._keep_constants(source, target)
+        for node in source.node:
+            self._add(node, target)
+        target.output.extend(ValueInfoProto(name=each.name) for each in source.output)
+
+    def _keep_constants(self, source: GraphProto, target: GraphProto) -> None:
+        for tensor in source.initializer:
+            self._keep(tensor, target)
+        for sparse in source.sparse_initializer:
+            self._declare(sparse.values.name, type_of(sparse.values.data_type, sparse.dims))
+
+    def _keep(self, tensor: TensorProto, target: GraphProto) -> None:
+        if is_small(tensor):
+            target.initializer.append(tensor)
+            self._steps[tensor.name] = _are_steps(tensor)
+        else:
+            self._declare(tensor.name, type_of(tensor.data_type, tensor.dims))
+
+    def _declare(self, name: str, kind: TypeProto) -> None:
+        # In the outermost graph, where bodies see it too.
+        self.model.graph.input.append(ValueInfoProto(name=name, type=kind))
+
+    def _add(self, node: NodeProto, target: GraphProto) -> None:
+        if node.name in self._graph.placements:
+            self._add_plugin(node, target)
+        elif node.name in self._skipped or node.domain not in STANDARD_DOMAINS:
+            for name in node.output:
+                if name in self._declared and node.name not in self._skipped:
+                    self._declare(name, self._declared[name])
+        elif not self._add_constant(node):
+            copy = target.node.add()
+            copy.CopyFrom(node)
+            copy.ClearField("doc_string")
+            self._name(copy, node)
+            self._guard_steps(copy)
+            for _, body in bodies(copy):
+                self._rewrite(body)
+
+    def _name(self, copy: NodeProto, node: NodeProto) -> None:
+        copy.name = str(len(self.nodes))
+        self.nodes.append(node)
+
+    def _add_plugin(self, node: NodeProto, target: GraphProto) -> None:
+        if self._graph.placements[node.name].plugin is None:
+            for name in node.output:
+                if name in self._declared:
+                    self._declare(name, self._declared[name])
+        elif node.name not in self._skipped:
+            copy = target.node.add(op_type=PLUGIN, domain=RULES_DOMAIN, input=node.input, output=node.output)
+            copy.attribute.append(helper.make_attribute("index", len(self.nodes)))
+            self._name(copy, node)
+
+    def _add_constant(self, node: NodeProto) -> bool:
+        """Whether the node is a Constant whose tensor is too large to be looked at."""
+        if node.op_type != "Constant" or node.domain != "" or len(node.output) != 1:
+            return False
+        for attribute in node.attribute:
+            if attribute.name == "value":
+                if not is_small(attribute.t):
+                    self._declare(node.output[0], type_of(attribute.t.data_type, attribute.t.dims))
+                    return True
+                self._steps[node.output[0]] = _are_steps(attribute.t)
+            elif attribute.name in ("value_int", "value_ints"):
+                self._steps[node.output[0]] = all(abs(each) < LARGEST_STEP for each in [attribute.i, *attribute.ints])
+        return False
+
+    def _guard_steps(self, copy: NodeProto) -> None:
+        # ONNX 1.23 cuts the steps of a Slice of a shape to 32 bits, and never ends where that leaves 0.
+        if copy.op_type == "Slice" and len(copy.input) > 4 and copy.input[4] and not self._steps.get(copy.input[4]):
+            unknown = f"planforge.steps.{copy.name}"
+            self._declare(unknown, type_of(TensorProto.INT64, [None]))
+            copy.input[4] = unknown
+
+    def _rewrite(self, body: GraphProto) -> None:
+        originals = list(body.node)
+        nodes = [NodeProto.FromString(node.SerializeToString()) for node in originals]
+        tensors = [TensorProto.FromString(each.SerializeToString()) for each in body.initializer]
+        del body.node[:], body.initializer[:]
+        for tensor in tensors:
+            self._keep(tensor, body)
+        for node in nodes:
+            self._add(node, body)
+
+
+def is_small(tensor: TensorProto) -> bool:
+    """Whether the tensor's data is there and may be looked at."""
+    return tensor.data_location != TensorProto.EXTERNAL and tensor.ByteSize() <= SMALL and _has_data(tensor)
+
+
+_DATA = ("raw_data", "float_data", "int32_data", "string_data", "int64_data", "double_data", "uint64_data")
+
+
+def _has_data(tensor: TensorProto) -> bool:
+    return 0 in tensor.dims or any(getattr(tensor, kind) for kind in _DATA)
+
+
+def type_of(datatype: int, dims: Collection[int | None]) -> TypeProto:
+    """A tensor's type; None (and what is no size) is an unknown dimension."""
+    return helper.make_tensor_type_proto(datatype, [None if dim is None or dim < 0 else dim for dim in dims])
+
+
+def _are_steps(tensor: TensorProto) -> bool:
+    if tensor.data_type not in (TensorProto.INT32, TensorProto.INT64):
+        return True
+    return all(abs(each) < LARGEST_STEP for each in _integers(tensor))
+
+
+def _integers(tensor: TensorProto) -> Iterator[int]:
+    width = 4 if tensor.data_type == TensorProto.INT32 else 8
+    for start in range(0, len(tensor.raw_data), width):
+        yield int.from_bytes(tensor.raw_data[start : start + width], "little", signed=True)
+    yield from (tensor.int32_data if width == 4 else tensor.int64_data)
