@@ -69,13 +69,16 @@ def test_matmul_nbits(data: st.DataObject) -> None:
     K, N = data.draw(lengths.filter(bool)), data.draw(st.integers(1, 40))  # noqa: N806 - the operator's spelling
     bits, block_size = data.draw(st.sampled_from([4, 8])), data.draw(st.sampled_from(BLOCK_SIZES))
     zero_points, datatype = data.draw(st.sampled_from(["", "packed", "float"])), data.draw(datatypes)
+    how = data.draw(draws)
     inputs, fields = matmul_nbits.node(
         data.draw(leading), K, N, bits, block_size, datatype, zero_points,
-        bias=data.draw(st.booleans()), flat=data.draw(st.booleans()), how=data.draw(draws),
+        bias=data.draw(st.booleans()), flat=data.draw(st.booleans()), how=how,
     )  # fmt: skip
+    # Summands may cancel each other: errors count relative to their size.
+    floor = 0.1 if how != "extreme" else 65504.0 if datatype == "FP16" else 1e15
     name = f"{K} x {N} {datatype} {zero_points} {data.draw(st.integers(0, 99))}"
     peer = (bits, zero_points) != (8, "float")  # which ONNX Runtime's kernel does not take
-    hold(MatMulNBits, matmul_nbits.oracle, Case(name, inputs, fields, peer=peer))
+    hold(MatMulNBits, matmul_nbits.oracle, Case(name, inputs, fields, floor=floor, peer=peer))
 
 
 def test_rms_norm_of_large_half_precision_numbers_stays_finite() -> None:
