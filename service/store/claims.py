@@ -94,11 +94,18 @@ class Claims:
             return bool(session.scalar(select(BuildRow.cancel_requested).where(_current(claim))))
 
     def release(self, claim: Claim) -> None:
-        """Gives a build back to the queue, as if it had not been claimed: the worker ends for its own reasons."""
+        """Gives a build back to the queue, as if it had not been claimed: the worker ends for its own reasons.
+
+        One that was to be cancelled is.
+        """
         with self._database.write() as session:
             row = _held(session, claim)
+            now = self._database.now(session)
+            if row.build.cancel_requested:
+                end(row, "cancelled", now)
+                return
             row.build.attempts -= 1
-            requeue(row, self._database.now(session))
+            requeue(row, now)
 
     def advance(self, claim: Claim, phase: str, fraction: float) -> None:
         """Records how far the build is, 0 to 1."""

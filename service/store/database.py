@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from alembic import command
 from alembic.config import Config
-from sqlalchemy import URL, Connection, create_engine, event, func, make_url, select, text
+from sqlalchemy import URL, Connection, create_engine, event, func, inspect, make_url, select, text
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.engine import CursorResult, Engine
+from sqlalchemy.engine import Engine
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
@@ -65,8 +65,9 @@ class Database:
     def insert_new(self, session: Session, table: type[Base], **values: Any) -> bool:
         """Inserts a row unless one with the same key is there, waiting for whoever inserts the same; says if it did."""
         insert = sqlite.insert if self._is_sqlite else postgresql.insert
-        result = session.execute(insert(table).values(**values).on_conflict_do_nothing())
-        return cast("CursorResult[Any]", result).rowcount > 0
+        key = inspect(table).primary_key
+        given = insert(table).values(**values).on_conflict_do_nothing().returning(*key)
+        return session.execute(given).first() is not None
 
     def reachable(self) -> bool:
         try:

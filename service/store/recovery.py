@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
 
 from sqlalchemy import ColumnElement, and_, select
 from sqlalchemy.orm import Session
 
-from service.errors import BuildFailed
+from service.errors import BuildFailed, problem_details
 from service.store.database import Database
 from service.store.identifiers import new_id
 from service.store.models import BuildRow, EngineRow, LogRow
@@ -34,13 +33,9 @@ def _lost(now: datetime) -> ColumnElement[bool]:
 
 def _recover_one(session: Session, row: EngineRow, attempts: int, now: datetime) -> None:
     build = row.build
-    lost = f"attempt {build.attempts} of {attempts}: worker {build.worker} was not heard from any more"
+    lost = f"worker {build.worker} was lost during attempt {build.attempts} of {attempts}"
     session.add(LogRow(id=new_id(), engine_id=row.id, text=f"{lost}\n"))
     if build.attempts >= attempts or build.cancel_requested:
-        end(row, "failed", now, _problem(f"the build was given up after {lost}"))
+        end(row, "failed", now, problem_details(BuildFailed(f"given up: {lost}")))
         return
     requeue(row, now)
-
-
-def _problem(detail: str) -> dict[str, Any]:
-    return {"type": "about:blank", "title": BuildFailed.title, "status": BuildFailed.status, "detail": detail}
