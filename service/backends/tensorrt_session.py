@@ -36,15 +36,15 @@ class TensorRTSession:
         self._idle: list[Execution] = []
         self._lock = threading.Lock()
         names = [engine.get_tensor_name(index) for index in range(engine.num_io_tensors)]
-        self._inputs = [name for name in names if engine.get_tensor_mode(name) == trt.TensorIOMode.INPUT]
-        self._outputs = [name for name in names if name not in self._inputs]
+        self.inputs = [name for name in names if engine.get_tensor_mode(name) == trt.TensorIOMode.INPUT]
+        self._outputs = [name for name in names if name not in self.inputs]
         self._datatypes = {name: FROM_TENSORRT[engine.get_tensor_dtype(name).name] for name in names}
 
     def run(self, inputs: Mapping[str, Array], outputs: Sequence[str]) -> list[Array]:
         """The named outputs. Raises InvalidRequest for shapes outside every profile, ExecutionFailed for the rest."""
         with self._borrowed() as execution:
             self._select_profile(execution, inputs)
-            for name in self._inputs:
+            for name in self.inputs:
                 self._set_input(execution, name, np.ascontiguousarray(inputs[name]))
             shapes = {name: self._set_output(execution, name) for name in self._outputs}
             if not execution.context.execute_async_v3(execution.lane.stream):
@@ -81,7 +81,7 @@ class TensorRTSession:
 
     def _select_profile(self, execution: Execution, inputs: Mapping[str, Array]) -> None:
         for index in range(self._engine.num_optimization_profiles):
-            if all(self._fits(name, index, inputs[name].shape) for name in self._inputs):
+            if all(self._fits(name, index, inputs[name].shape) for name in self.inputs):
                 if index != execution.profile:
                     execution.context.set_optimization_profile_async(index, execution.lane.stream)
                     execution.profile = index

@@ -63,7 +63,7 @@ def creator_class(trt: Any, registration: Registration) -> Any:
                 return node_from_plan(self.plugin, values, own, registration, self.alias)
             if self.alias:
                 values, present = self.alias.read(read_integers(collection))
-                own = {INPUTS: present, OUTPUTS: 1}
+                own = {INPUTS: present, OUTPUTS: self.alias.outputs}
             return node_for_build(self.plugin, values, own, registration, self.alias)
 
     return Creator

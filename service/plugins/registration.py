@@ -69,6 +69,7 @@ class Alias:
     namespace: str
     fields: tuple[str, ...]
     read: Callable[[Mapping[str, int]], tuple[dict[str, Any], tuple[int, ...]]]
+    outputs: int = 1
 
 
 @dataclass(frozen=True)

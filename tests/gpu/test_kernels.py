@@ -128,11 +128,18 @@ class Gpu:
             self.images[plugin, ptx] = LoadedImage(KernelImage(target, data))
         return self.images[plugin, ptx]
 
+    def settle(self) -> None:
+        """Waits for copies and fills: they run on the default stream, which the kernels' own does not wait for."""
+        from cuda.bindings import driver
+
+        checked(driver.cuCtxSynchronize())
+
     def launch(self, plugin: CudaPlugin, views: Mapping[str, View], ptx: bool = False) -> list[str]:
         """Runs the plugin and waits; the names of the kernels."""
         call = Call(views, 0)
         if call.is_empty(plugin.outputs):
             return []
+        self.settle()
         launches = plugin.launch(call)
         listed = [launches] if isinstance(launches, Launch) else list(launches)
         launch_all(listed, self.image(type(plugin), ptx), int(self.stream.handle))
