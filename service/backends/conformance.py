@@ -10,7 +10,7 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -57,10 +57,20 @@ class Subject:
     def results(self) -> Iterator[Result]:
         yield self._registered()
         bundles = compile_bundles([self.plugin], [self.target], self.cache)
-        for case in self.cases:
+        for case in _distinct(self.cases, self._node_key):
             yield self._travels(case, bundles)
-        for case in _one_a_signature(self.plugin, self.cases):
+        not_empty = [case for case in self.cases if all(0 not in drawn.shape for drawn in case.inputs.values())]
+        for case in _distinct(not_empty, self._signature):
             yield self._builds(case)
+
+    def _node_key(self, case: Case) -> str:
+        """What a node keeps of a case."""
+        return repr((sorted(case.fields.items()), sorted(case.inputs), len(case.output_names(self.plugin))))
+
+    def _signature(self, case: Case) -> str:
+        """What TensorRT tells apart: datatypes, present inputs, the number of outputs."""
+        datatypes = sorted((name, drawn.datatype) for name, drawn in case.inputs.items())
+        return repr((datatypes, len(case.output_names(self.plugin))))
 
     def _registered(self) -> Result:
         plugin = self.plugin
@@ -127,14 +137,12 @@ def _info(name: str, datatype: str, shape: Sequence[int]) -> Any:
     return helper.make_tensor_value_info(name, DATATYPES[datatype].onnx, shape)
 
 
-def _one_a_signature(plugin: type[CudaPlugin], cases: Sequence[Case]) -> list[Case]:
-    """The first case that is not empty of each combination of datatypes and outputs."""
-    chosen: dict[Any, Case] = {}
+def _distinct(cases: Sequence[Case], key: Callable[[Case], str]) -> list[Case]:
+    """The first case of each key."""
+    first: dict[str, Case] = {}
     for case in cases:
-        if all(0 not in drawn.shape for drawn in case.inputs.values()):
-            datatypes = tuple((name, drawn.datatype) for name, drawn in sorted(case.inputs.items()))
-            chosen.setdefault((datatypes, len(case.output_names(plugin))), case)
-    return list(chosen.values())
+        first.setdefault(key(case), case)
+    return list(first.values())
 
 
 def _differences(made: CudaPlugin, first: Node, other: Node) -> list[str]:
