@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from onnx import NodeProto, TypeProto
 
 from service.backends.base import Capabilities, OperatorKernel
-from service.datatypes import WIRE_DATATYPES
+from service.datatypes import DATATYPES, WIRE_DATATYPES
 from service.network.bodies import shorten
 from service.network.graph import CONTRIB, FAULTY_DOMAIN, Graph, all_graphs
 from service.network.operators import Signature, signature
@@ -95,6 +95,8 @@ class RuntimeKernels:
         named = self._kernels.get((node.domain, node.op_type), [])
         kernels = [kernel for kernel in named if kernel.since <= version <= kernel.until]
         pointer = graph.pointers[node.name]
+        if node.op_type == "Constant" and node.domain == "":
+            return
         if known is None and not named:
             title = f"{node.op_type} of {shorten(node.domain)}"
             yield pointer, f"{title} is taken over by no plugin here, and ONNX Runtime has no kernel for it"
@@ -127,7 +129,7 @@ def _bound(node: NodeProto, types: Types, known: Signature) -> dict[str, str]:
 
 def _fits(kernel: OperatorKernel, used: Mapping[str, str]) -> bool:
     for parameter, found in used.items():
-        allowed = kernel.datatypes.get(parameter)
+        allowed = kernel.datatypes.get(parameter) if found in DATATYPES else None
         # FP16 runs in FP32, between casts that ONNX Runtime adds by itself.
         widened = {found, "FP32"} if found == "FP16" else {found}
         if allowed is not None and not widened & {readable(each) for each in allowed}:
