@@ -15,12 +15,12 @@ from starlette.routing import Route
 
 from service.api import engines, files, health, inference, plugins
 from service.api.documentation import document
+from service.api.loading import Materialiser
 from service.api.lookup import ReadyEngines
 from service.api.paths import TrailingSlashes
 from service.api.problems import install_problem_handlers
 from service.api.services import Services
 from service.backends.probe import probe
-from service.hosting.materialising import Materialiser
 from service.hosting.supervisor import Hosts
 from service.network.description import EngineRequest
 from service.network.options import EngineOptions
@@ -43,6 +43,7 @@ def create_app(settings: Settings) -> FastAPI:
         description=DESCRIPTION,
         lifespan=partial(_lifespan, settings),
         redirect_slashes=False,
+        generate_unique_id_function=lambda route: route.name,
         redoc_url=None,
     )
     for part in (plugins, engines, files, inference, health):
@@ -63,7 +64,7 @@ async def _lifespan(settings: Settings, app: FastAPI) -> AsyncIterator[Mapping[s
         await asyncio.to_thread(_prepare, settings, database)
         host = await asyncio.to_thread(probe, settings)
         for problem in host.problems:
-            log.warning("%s", problem)
+            log.info("%s", problem)
         engines, blobs = Engines(database), Blobs(database)
         hosts = Hosts(settings, Materialiser(engines, blobs))
         try:

@@ -54,7 +54,7 @@ def schema_of(model: type[BaseModel]) -> Json:
 
 def document(app: FastAPI, bodies: Sequence[type[BaseModel]]) -> None:
     """Makes the document, with the schemas of bodies that FastAPI does not read itself."""
-    document = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
+    made = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
     _, definitions = models_json_schema([(model, "validation") for model in (*bodies, Problem)], ref_template=REFERENCE)
-    document["components"]["schemas"] |= definitions["$defs"]
-    app.openapi_schema = document
+    made["components"]["schemas"] |= definitions["$defs"]
+    app.openapi = lambda: made  # type: ignore[method-assign]  # as FastAPI's documentation has it

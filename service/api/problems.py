@@ -14,6 +14,7 @@ from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
+from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.errors import InvalidRequest, MethodNotAllowed, NotFound, ServiceError, problem_details
@@ -64,13 +65,21 @@ async def _on_routing(request: Request, error: Exception) -> Response:
     """No such path, or a method that it does not have."""
     routing = cast(HTTPException, error)
     if routing.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-        allowed = (routing.headers or {}).get("Allow", "")
+        allowed = ", ".join(sorted(_methods(request)))
         response = problem_response(MethodNotAllowed(f"{request.method} is not possible here, only {allowed}"))
         response.headers["Allow"] = allowed
         return response
     if routing.status_code == HTTPStatus.NOT_FOUND:
         return problem_response(NotFound("there is nothing at this path; /docs lists what there is"))
     raise error
+
+
+def _methods(request: Request) -> set[str]:
+    """All methods of the path; Starlette names those of its first route only."""
+    routes = [route for route in request.app.routes if isinstance(route, Route)]
+    return {
+        method for route in routes if route.matches(request.scope)[0] != Match.NONE for method in route.methods or ()
+    }
 
 
 class UnexpectedErrors:

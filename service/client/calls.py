@@ -93,7 +93,7 @@ def wait(reference: str, report: Report | None, timeout: float) -> Call[Json]:
 
 
 def infer(
-    reference: str, inputs: Mapping[str, Array], outputs: Sequence[str] | None, parameters: Json
+    reference: str, inputs: Mapping[str, Array], outputs: Sequence[str] | None, parameters: Mapping[str, Any]
 ) -> Call[dict[str, Array]]:
     headers, body = message_from_arrays(inputs, outputs, parameters)
     response = yield Ask("POST", f"/engines/{reference}/infer", {"content": body, "headers": headers})

@@ -48,15 +48,21 @@ class AsyncClient:
     async def engine(self, reference: str) -> Json:
         return await self._do(calls.get_json(f"/engines/{reference}"))
 
-    async def engines(self, name: str | None = None, status: str | None = None, limit: int | None = None,
-        cursor: str | None = None) -> Json:  # fmt: skip
+    async def engines(
+        self, name: str | None = None, status: str | None = None, limit: int | None = None, cursor: str | None = None
+    ) -> Json:
         """A page: `engines`, newest first, and `next`, the cursor of the page after."""
         return await self._do(calls.get_json("/engines", name=name, status=status, limit=limit, cursor=cursor))
 
-    async def infer(self, reference: str, inputs: Mapping[str, Array], outputs: Sequence[str] | None = None,
-              **parameters: Any) -> dict[str, Array]:  # fmt: skip
-        """Outputs by name. `parameters` are the request's: `reference=True`, `timeout` in microseconds."""
-        return await self._do(calls.infer(reference, inputs, outputs, parameters))
+    async def infer(
+        self,
+        reference: str,
+        inputs: Mapping[str, Array],
+        outputs: Sequence[str] | None = None,
+        parameters: Mapping[str, Any] | None = None,
+    ) -> dict[str, Array]:
+        """Outputs by name. `parameters` are the request's: `reference` (true or false), `timeout` (microseconds)."""
+        return await self._do(calls.infer(reference, inputs, outputs, parameters or {}))
 
     async def plan(self, reference: str) -> bytes:
         return await self._do(calls.content(f"/engines/{reference}/plan"))
