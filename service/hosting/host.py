@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
 import signal
 import socket
@@ -22,6 +23,8 @@ from service.hosting.channel import Receiver, send
 from service.hosting.leading import Lead
 from service.hosting.memory import new_segment, open_segment
 from service.hosting.messages import Done, Failed, Load, Message, Ran, Reply, Run, Start, Unload
+from service.hosting.occupancy import free_on, taken_on
+from service.hosting.samples import warm_up
 from service.hosting.tensors import place, room_for, view
 from service.settings import Settings
 
@@ -36,6 +39,7 @@ class Host:
         self._end = end
         self._settings = Settings.model_validate_json(start.settings)
         self._arena = open_segment(arena)
+        self._taken = taken_on(start.device)
         self._sessions: dict[str, Session] = {}
         self._loading = threading.Lock()
         """One load at a time, so that each one's footprint can be told."""
@@ -90,11 +94,15 @@ class Host:
         from service.backends import registry  # a backend's library is imported with the first engine that needs it
 
         with self._loading:
-            before = resident_size()
             settings = self._settings
             backend = registry.backend(message.backend, settings.plugin_libraries, settings.kernel_cache)
-            self._sessions[message.engine] = backend.load(Path(message.plan))
-            return max(resident_size() - before, 0)
+            with contextlib.suppress(ImportError):  # the library, which bears the backend's name, is no engine's burden
+                importlib.import_module(message.backend)
+            before = self._taken()
+            session = backend.load(Path(message.plan))
+            warm_up(session, message.samples, message.outputs)
+            self._sessions[message.engine] = session
+            return max(self._taken() - before, 0)
 
     def _run(self, message: Run, descriptor: int | None) -> tuple[Ran, int | None]:
         memory = self._arena if descriptor is None else open_segment(descriptor)
@@ -118,12 +126,6 @@ def failure(call: int, error: Exception) -> Failed:
     return Failed(call, "ExecutionFailed", f"{type(error).__name__} in the engine host; the service's log has more")
 
 
-def resident_size() -> int:
-    """Bytes of this process in memory, what it shares with others left out."""
-    _, resident, shared, *_ = Path("/proc/self/statm").read_text().split()
-    return (int(resident) - int(shared)) * os.sysconf("SC_PAGE_SIZE")
-
-
 def main(descriptor: int, parent: int) -> None:
     end_with_parent(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all; the parent says when this one ends
@@ -133,7 +135,7 @@ def main(descriptor: int, parent: int) -> None:
         return
     start, arena = received
     assert isinstance(start, Start) and arena is not None
-    send(end, Done(start.call, 0))
+    send(end, Done(start.call, free_on(start.device)))
     Host(end, start, arena).serve()
 
 

@@ -15,6 +15,10 @@ Placed = tuple[str, str, tuple[int, ...], int]
 """A tensor in shared memory: name, datatype, shape, offset in bytes."""
 
 
+Sample = tuple[tuple[str, str, tuple[int, ...], tuple[int, ...]], ...]
+"""Inputs to warm an engine up with: for each its name, datatype, shape, and values (none: zeros)."""
+
+
 @dataclass(slots=True)
 class Start:
     """The first message. The arena's descriptor comes along; `settings` is the service's as JSON."""
@@ -26,12 +30,14 @@ class Start:
 
 @dataclass(slots=True)
 class Load:
-    """Loads the plan at the path `plan` under the name `engine`."""
+    """Loads the plan at the path `plan` as `engine`, and runs it for `outputs` with each of `samples`."""
 
     call: int
     engine: str
     backend: str
     plan: str
+    outputs: tuple[str, ...]
+    samples: tuple[Sample, ...]
 
 
 @dataclass(slots=True)
@@ -66,10 +72,10 @@ class Ping:
 
 @dataclass(slots=True)
 class Done:
-    """Start, Load, Unload and Ping end so. `footprint` is what a load took, in bytes."""
+    """Ends Start (`size`: what is free on the device, in bytes), Load (what the engine took), Unload and Ping."""
 
     call: int
-    footprint: int
+    size: int
 
 
 @dataclass(slots=True)

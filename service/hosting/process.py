@@ -24,23 +24,33 @@ Replied = Callable[[Done | Ran | ServiceError, int | None], None]
 class HostProcess:
     """Lives in one event loop. Every message that is sent gets exactly one reply: the host's, or why there is none."""
 
-    def __init__(self, device: str, settings: str, arena: int) -> None:
-        """Starts the process; `settings` is the service's as JSON, `arena` the bytes of memory it shares."""
+    def __init__(self, device: str, settings: str, arena: int, died: Callable[[], None] = lambda: None) -> None:
+        """Starts the process; `settings` is the service's as JSON, `arena` the bytes of memory it shares.
+
+        `died` is called when it has ended, before the requests in it fail.
+        """
         self._device = device
+        self._died = died
         self.arena = Arena(arena)
+        self.loading = False
+        """While the host loads an engine it may take long to answer."""
         self.next_call = itertools.count().__next__
         self.alive = True
         self._replied: dict[int, Replied] = {}
         self._unsent: deque[tuple[bytes, int | None]] = deque()
         self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._killed_because: str | None = None
+        self._reason = ""
+        """Why it is no longer alive, as a sentence."""
         self._end, other = channel()
         with other:
             self._process = spawn(device, other.fileno())
         self._exit = os.pidfd_open(self._process.pid)
         self._receiver = Receiver(self._end)
         self._listen()
-        self.send(Start(self.next_call(), device, settings), lambda *_: None, self.arena.descriptor)
+        self.free: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        """Bytes that were free on the device when the host started."""
+        self.send(Start(self.next_call(), device, settings), self._started, self.arena.descriptor)
 
     @property
     def pid(self) -> int:
@@ -48,6 +58,9 @@ class HostProcess:
 
     def send(self, message: Message, replied: Replied, descriptor: int | None = None) -> None:
         """Sends without waiting; the descriptor stays the caller's to close."""
+        if not self.alive:
+            asyncio.get_running_loop().call_soon(replied, Unavailable(self._reason), None)
+            return
         self._replied[message.call] = replied
         data = encode(message)
         if self._unsent:
@@ -90,6 +103,13 @@ class HostProcess:
         except TimeoutError:
             self._process.kill()
             await self._ended
+
+    def _started(self, reply: Done | Ran | ServiceError, descriptor: int | None) -> None:
+        if isinstance(reply, Done):
+            self.free.set_result(reply.size)
+        elif isinstance(reply, ServiceError):
+            self.free.set_exception(reply)
+            self.free.exception()  # nobody may ask for it
 
     def _listen(self) -> None:
         self._end.setblocking(False)
@@ -149,10 +169,11 @@ class HostProcess:
         os.close(self._exit)
         self._end.close()
         self.arena.close()
-        reason = f"the engine host for {self._device} {self._killed_because or outcome(self._process.wait())}"
+        self._reason = f"the engine host for {self._device} {self._killed_because or outcome(self._process.wait())}"
         waiting, self._replied = self._replied, {}
+        self._died()
         for replied in waiting.values():
-            replied(Unavailable(reason), None)
+            replied(Unavailable(self._reason), None)
         self._ended.set_result(None)
 
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 from service.backends.base import Array
-from service.errors import DeadlineExceeded, Unavailable
+from service.errors import Conflict, Unavailable
+from service.hosting.calls import Call, Shapes
 from service.hosting.deadlines import Deadlines
+from service.hosting.engines import Loaded, Servable, Serving
 from service.hosting.exchange import run
-from service.hosting.process import HostProcess
+from service.hosting.suspicion import Suspicion
 
 SHAPES = 64
 """Input shapes of an engine for which the size of its outputs is remembered."""
@@ -20,133 +21,97 @@ LEAST_ROOM = 4096
 """Bytes of outputs to expect of a run that nothing is known of."""
 
 
-@dataclass(frozen=True)
-class Serving:
-    """The part of an engine's `serving` that orders its requests."""
+class Home(Protocol):
+    """The device that an engine runs on."""
 
-    instances: int = 1
-    """How many run at once."""
-    queue: int = 64
-    """How many more may wait."""
+    suspicion: Suspicion[EngineQueue]
+    troubled: bool
+    """Whether an answer is news, since the host has died."""
 
-    @classmethod
-    def from_json(cls, given: Mapping[str, Any]) -> Serving:
-        return cls(**{name: given[name] for name in cls.__dataclass_fields__ if name in given})
-
-
-@dataclass(frozen=True)
-class Loaded:
-    """An engine as one host process knows it."""
-
-    process: HostProcess
-    name: str
-
-
-class _Call:
-    """One request, from its arrival to its answer."""
-
-    __slots__ = ("answer", "due", "inputs", "outputs", "queue", "shapes", "started")
-
-    def __init__(
-        self, queue: EngineQueue, inputs: Mapping[str, Array], outputs: Sequence[str], loop: asyncio.AbstractEventLoop
-    ) -> None:
-        self.queue = queue
-        self.inputs = inputs
-        self.outputs = tuple(outputs)
-        self.shapes = tuple([array.shape for array in inputs.values()])
-        self.answer: asyncio.Future[list[Array]] = loop.create_future()
-        self.started = False
-        self.due = float("inf")
-
-    def expire(self) -> None:
-        self.end(DeadlineExceeded(f"{self.queue.label} did not answer before the request's deadline"))
-
-    def ran(self, result: list[Array] | Exception, missing: int) -> None:
-        """The run that was started for it has ended; `missing`: see `exchange.run`."""
-        self.end(result)
-        self.queue.ended(self, missing)
-
-    def end(self, result: list[Array] | Exception) -> None:
-        if self.answer.done():
-            return  # whoever asked has left
-        if isinstance(result, Exception):
-            self.answer.set_exception(result)
-        else:
-            self.answer.set_result(result)
+    async def load(self, queue: EngineQueue) -> Loaded: ...
+    def answered(self, queue: EngineQueue) -> None: ...
+    def wedged(self, queue: EngineQueue) -> None: ...
 
 
 class EngineQueue:
     """Lives in one event loop."""
 
-    def __init__(self, label: str, serving: Serving, load: Callable[[], Awaitable[Loaded]]) -> None:
-        """`label` names the engine to users; `load` brings it into a host process."""
-        self.label = label
-        self.serving = serving
+    def __init__(self, engine: Servable, reference: bool, home: Home, patience: float) -> None:
+        """`patience`: seconds that a run may take, whatever its request's deadline, until its host counts as wedged."""
+        self.engine = engine
+        self.reference = reference
+        self.key = f"{engine.id}/reference" if reference else engine.id
+        self.label = f"{engine.name}:{engine.version}"
+        self.backend = "onnxruntime" if reference else engine.backend
+        self.serving = Serving.from_json(engine.serving)
         self.loaded: Loaded | None = None
         self.running = 0
-        self._load = load
+        self.crashes = 0
+        self.last_used = 0.0
+        self._home = home
+        self._patience = patience
         self._loop = asyncio.get_running_loop()
         self._loading: asyncio.Task[None] | None = None
-        self._waiting: deque[_Call] = deque()
+        self._waiting: deque[Call] = deque()
         self._deadlines = Deadlines()
-        self._rooms: dict[tuple[tuple[int, ...], ...], int] = {}
+        self._rooms: dict[Shapes, int] = {}
         """Bytes that outputs take for input shapes that gave more than fitted."""
         self._drained: asyncio.Future[None] | None = None
+        self._given_up = False
+        home.suspicion.members.append(self)
 
     async def infer(self, inputs: Mapping[str, Array], outputs: Sequence[str], seconds: float) -> list[Array]:
         """Raises Unavailable where too many wait, DeadlineExceeded after `seconds`, and what the run itself raises."""
-        call = _Call(self, inputs, outputs, self._loop)
-        call.due = self._loop.time() + seconds
+        call = Call(self, inputs, outputs, seconds)
         self._admit(call)
         self._deadlines.add(call)
         try:
             return await call.answer
         finally:
-            self._deadlines.discard(call)
-            if not call.started:
+            if not call.running:
                 self._withdraw(call)
+
+    def renew(self, engine: Servable) -> None:
+        """The engine as it was read last: how it is served may have changed."""
+        self.engine, self.serving = engine, Serving.from_json(engine.serving)
 
     async def ensure_loaded(self) -> None:
         """Raises what loading raises."""
+        if self._given_up:
+            raise self._refusal()
         if not self._usable():
             await asyncio.shield(self._start_loading())
 
     async def drained(self) -> None:
         """Returns once nothing runs and nothing waits."""
-        while self.running or self._waiting:
+        while self.busy or self.wanting:
             if self._drained is None:
                 self._drained = self._loop.create_future()
             await asyncio.shield(self._drained)
 
-    def ended(self, call: _Call, missing: int) -> None:
-        """A run has ended."""
-        self.running -= 1
-        if missing:
-            self._remember(call.shapes, missing)
-        if self._waiting:
-            self._pump()
-        self._note_drained()
+    @property
+    def busy(self) -> bool:
+        return self.running > 0 or self._loading is not None
 
-    def _admit(self, call: _Call) -> None:
-        if self.running < self.serving.instances and not self._waiting and self._usable():
-            self._start(call)
-            return
-        if len(self._waiting) >= self.serving.queue + self.serving.instances - self.running:
-            raise Unavailable(f"{len(self._waiting)} requests wait for {self.label} already, its queue's limit")
-        self._waiting.append(call)
-        self._pump()
+    @property
+    def wanting(self) -> bool:
+        return bool(self._waiting)
 
-    def _withdraw(self, call: _Call) -> None:
-        if call in self._waiting:
-            self._waiting.remove(call)
-            self._note_drained()
+    @property
+    def evictable(self) -> bool:
+        return not (self.busy or self.wanting or self.serving.pinned)
 
-    def _usable(self) -> bool:
-        return self.loaded is not None and self.loaded.process.alive
+    def give_up(self) -> None:
+        """It crashes again and again: nothing is started any more."""
+        self._given_up = True
+        while self._waiting:
+            self._waiting.popleft().end(self._refusal())
 
-    def _pump(self) -> None:
+    def pump(self) -> None:
         """Starts what may start."""
         while self._waiting and self.running < self.serving.instances:
+            if self._home.troubled and not self._home.suspicion.may_start(self):
+                return
             if not self._usable():
                 self._start_loading()
                 return
@@ -154,7 +119,49 @@ class EngineQueue:
             if not call.answer.done():
                 self._start(call)
 
-    def _start(self, call: _Call) -> None:
+    def ended(self, work: Call, missing: int, failed: bool) -> None:
+        """A run has ended."""
+        self.running -= 1
+        self._deadlines.discard(work)
+        self.last_used = self._loop.time()
+        if missing:
+            self._remember(work.shapes, missing)
+        if self._home.troubled and not failed:
+            self._home.answered(self)
+        if self._waiting:
+            self.pump()
+        self._note_change()
+
+    def overdue(self, call: Call) -> None:
+        """A run goes on after its request's deadline: it may, but not for ever."""
+        self._loop.call_later(max(self._patience - call.seconds, 0), self._end_wedged, call)
+
+    def _end_wedged(self, call: Call) -> None:
+        if call.running:
+            self._home.wedged(self)
+
+    def _admit(self, call: Call) -> None:
+        free = self.serving.instances - self.running
+        if free > 0 and not self._waiting and self._usable() and not self._home.troubled:
+            self._start(call)
+            return
+        if self._given_up:
+            raise self._refusal()
+        if len(self._waiting) >= self.serving.queue + free:
+            raise Unavailable(f"{len(self._waiting)} requests wait for {self.label} already, its queue's limit")
+        self._waiting.append(call)
+        self.pump()
+
+    def _withdraw(self, call: Call) -> None:
+        self._deadlines.discard(call)
+        if call in self._waiting:
+            self._waiting.remove(call)
+            self._note_change()
+
+    def _usable(self) -> bool:
+        return self.loaded is not None and self.loaded.process.alive
+
+    def _start(self, call: Call) -> None:
         assert self.loaded is not None
         room = self._rooms.get(call.shapes, LEAST_ROOM)
         try:
@@ -162,36 +169,38 @@ class EngineQueue:
         except Exception as error:
             call.end(error)
             return
-        call.started = True
+        call.running = True
         self.running += 1
 
-    def _remember(self, shapes: tuple[tuple[int, ...], ...], size: int) -> None:
+    def _remember(self, shapes: Shapes, size: int) -> None:
         if len(self._rooms) >= SHAPES:
             del self._rooms[next(iter(self._rooms))]
         self._rooms[shapes] = size
 
     def _start_loading(self) -> asyncio.Task[None]:
         if self._loading is None:
-            self._loading = asyncio.create_task(self._bring())
-            self._loading.add_done_callback(self._brought)
+            self._loading = asyncio.create_task(self._load())
+            self._loading.add_done_callback(self._end_loading)
         return self._loading
 
-    async def _bring(self) -> None:
-        self.loaded = await self._load()
+    async def _load(self) -> None:
+        self.loaded = await self._home.load(self)
 
-    def _brought(self, task: asyncio.Task[None]) -> None:
+    def _end_loading(self, task: asyncio.Task[None]) -> None:
         self._loading = None
         error = task.exception()
         if isinstance(error, Exception):
-            self._refuse(error)
-        self._pump()
+            while self._waiting:
+                self._waiting.popleft().end(error)
+        self.pump()
+        self._note_change()
 
-    def _refuse(self, error: Exception) -> None:
-        while self._waiting:
-            self._waiting.popleft().end(error)
-        self._note_drained()
+    def _refusal(self) -> Conflict:
+        return Conflict(f"{self.label} crashed its host {self.crashes} times in a row and is not started any more")
 
-    def _note_drained(self) -> None:
-        if self._drained is not None and not self.running and not self._waiting:
+    def _note_change(self) -> None:
+        if self._home.troubled:
+            self._home.suspicion.changed()
+        if self._drained is not None and not self.busy and not self.wanting:
             self._drained.set_result(None)
             self._drained = None

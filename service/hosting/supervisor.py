@@ -3,56 +3,40 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from pathlib import Path
-from typing import Any, Protocol
 
 from service.backends.base import Array
-from service.errors import Unavailable
-from service.hosting.messages import Load, Unload
-from service.hosting.process import HostProcess
-from service.hosting.queueing import EngineQueue, Loaded, Serving
-from service.scratch import scratch_folder
-from service.settings import MIB, Settings
+from service.errors import ExecutionFailed, ServiceError, Unavailable
+from service.hosting.device import Device, Materialise
+from service.hosting.engines import Servable
+from service.hosting.limits import Limits
+from service.hosting.queueing import EngineQueue
+from service.settings import Settings
 
-ARENA = 256 * MIB
-"""Memory that the HTTP process shares with each host, in bytes; only what is used of it is taken."""
-
-
-class Servable(Protocol):
-    """What the hosts need to know of an engine."""
-
-    @property
-    def id(self) -> str: ...
-    @property
-    def name(self) -> str: ...
-    @property
-    def version(self) -> int: ...
-    @property
-    def backend(self) -> str: ...
-    @property
-    def serving(self) -> Mapping[str, Any]: ...
-
-
-Materialise = Callable[[Any, bool, Path], Path]
-"""Writes an engine's plan (for its reference, its model) and its further files into a folder; gives the file to load.
-
-Called in a thread. Raises PlanDamaged.
-"""
+EngineFailed = Callable[[str, ServiceError], None]
+"""Told, in a thread, which engine (its id) is not started any more, and why."""
 
 
 class Hosts:
-    """Engines on demand: a process for each device, an engine in it from its first request on."""
+    """Engines on demand: a process for each device, an engine in it from its first request on.
 
-    def __init__(self, settings: Settings, materialise: Materialise, arena: int = ARENA) -> None:
+    Lives in one event loop.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        materialise: Materialise,
+        on_engine_failed: EngineFailed = lambda engine_id, error: None,
+        limits: Limits | None = None,
+    ) -> None:
         self._settings = settings
         self._materialise = materialise
-        self._arena = arena
-        self._processes: dict[str, HostProcess] = {}
+        self._on_engine_failed = on_engine_failed
+        self._limits = limits or Limits()
+        self._devices: dict[str, Device] = {}
         self._queues: dict[tuple[str, bool], EngineQueue] = {}
-        self._serials = itertools.count()
+        self._telling: set[asyncio.Task[None]] = set()
         self._closing = False
 
     async def infer(
@@ -68,8 +52,9 @@ class Hosts:
         `deadline`: seconds from now, else the engine's `serving.timeout_us`, else the service's. Cancel the call
         where the client has left. Raises Unavailable, DeadlineExceeded, Conflict, PlanDamaged, ExecutionFailed.
         """
-        seconds = deadline or engine.serving.get("timeout_us", 0) / 1e6 or self._settings.request_timeout
-        return await self._queue(engine, reference).infer(inputs, outputs, seconds)
+        queue = self._queue(engine, reference)
+        seconds = deadline or queue.serving.timeout_us / 1e6 or self._settings.request_timeout
+        return await queue.infer(inputs, outputs, seconds)
 
     async def load(self, engine: Servable, reference: bool = False) -> None:
         """Loads the engine now. Raises what its first request would."""
@@ -80,9 +65,9 @@ class Hosts:
         queues = [queue for reference in (False, True) if (queue := self._queues.pop((engine_id, reference), None))]
         for queue in queues:
             await queue.drained()
-            if queue.loaded is not None and queue.loaded.process.alive:
-                process = queue.loaded.process
-                await process.ask(Unload(process.next_call(), queue.loaded.name))
+            device = self._device(queue.backend)
+            device.suspicion.leave(queue)
+            await device.unload(queue)
 
     async def close(self, patience: float = 10) -> None:
         """Answers what is under way, for up to `patience` seconds, and ends the hosts."""
@@ -92,12 +77,13 @@ class Hosts:
             _, late = await asyncio.wait(draining, timeout=patience)
             for task in late:
                 task.cancel()
-        await asyncio.gather(*(process.close(2) for process in self._processes.values()))
+        await asyncio.gather(*(device.close(2) for device in self._devices.values()), *self._telling)
 
     @property
     def pids(self) -> dict[str, int]:
         """The process of each device whose host runs."""
-        return {device: process.pid for device, process in self._processes.items() if process.alive}
+        processes = {name: device.process for name, device in self._devices.items()}
+        return {name: process.pid for name, process in processes.items() if process is not None and process.alive}
 
     def running(self, engine_id: str) -> int:
         """How many requests of an engine are being run."""
@@ -107,24 +93,25 @@ class Hosts:
         if self._closing:
             raise Unavailable("the service is shutting down")
         queue = self._queues.get((engine.id, reference))
+        if queue is not None and queue.engine is not engine:
+            queue.renew(engine)
         if queue is None:
-            label = f"{engine.name}:{engine.version}"
-            load = partial(self._load, engine, reference)
-            queue = self._queues[engine.id, reference] = EngineQueue(label, Serving.from_json(engine.serving), load)
+            device = self._device("onnxruntime" if reference else engine.backend)
+            patience = self._settings.request_timeout + self._limits.run_patience
+            queue = self._queues[engine.id, reference] = EngineQueue(engine, reference, device, patience)
         return queue
 
-    async def _load(self, engine: Servable, reference: bool) -> Loaded:
-        backend = "onnxruntime" if reference else engine.backend
-        process = self._process("cpu" if backend == "onnxruntime" else "cuda:0")
-        name = f"{engine.id}#{next(self._serials)}"
-        with scratch_folder(self._settings.scratch, "load") as folder:
-            plan = await asyncio.to_thread(self._materialise, engine, reference, folder)
-            await process.ask(Load(process.next_call(), name, backend, str(plan)))
-        return Loaded(process, name)
+    def _device(self, backend: str) -> Device:
+        name = "cpu" if backend == "onnxruntime" else "cuda:0"
+        if name not in self._devices:
+            self._devices[name] = Device(name, self._settings, self._limits, self._materialise, self._tell)
+        return self._devices[name]
 
-    def _process(self, device: str) -> HostProcess:
-        process = self._processes.get(device)
-        if process is None or not process.alive:
-            process = HostProcess(device, self._settings.model_dump_json(), self._arena)
-            self._processes[device] = process
-        return process
+    def _tell(self, queue: EngineQueue) -> None:
+        """A reference that crashes says nothing about its engine's plan."""
+        if queue.reference:
+            return
+        error = ExecutionFailed(f"{queue.label} crashed its engine host {queue.crashes} times in a row")
+        task = asyncio.create_task(asyncio.to_thread(self._on_engine_failed, queue.engine.id, error))
+        self._telling.add(task)
+        task.add_done_callback(self._telling.discard)

@@ -17,6 +17,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from service.backends.base import Array
+from service.datatypes import datatype_from_onnx
 from service.hosting.supervisor import Hosts
 from service.settings import Settings
 
@@ -31,11 +32,28 @@ class StoredEngine:
     model: onnx.ModelProto
     serving: dict[str, Any] = field(default_factory=dict)
     version: int = 1
+    profiles: tuple[dict[str, Any], ...] = ()
     backend: str = "onnxruntime"
 
     @property
     def name(self) -> str:
         return self.id
+
+    @property
+    def inputs(self) -> list[dict[str, Any]]:
+        return [described(value) for value in self.model.graph.input]
+
+    @property
+    def outputs(self) -> list[dict[str, Any]]:
+        return [described(value) for value in self.model.graph.output]
+
+
+def described(value: onnx.ValueInfoProto) -> dict[str, Any]:
+    tensor = value.type.tensor_type
+    datatype = datatype_from_onnx(tensor.elem_type)
+    assert datatype is not None
+    shape = [-1 if dimension.dim_param else dimension.dim_value for dimension in tensor.shape.dim]
+    return {"name": value.name, "datatype": datatype.name, "shape": shape}
 
 
 def relu(**serving: Any) -> StoredEngine:
@@ -107,7 +125,8 @@ def opened(tmp_path: Path) -> Callable[..., Any]:
 
     @asynccontextmanager
     async def open_hosts(**options: Any) -> AsyncIterator[Hosts]:
-        hosts = Hosts(Settings(data_dir=tmp_path), options.pop("materialise", materialise), **options)
+        settings = Settings(data_dir=tmp_path, request_timeout=options.pop("request_timeout", 30))
+        hosts = Hosts(settings, options.pop("materialise", materialise), **options)
         try:
             yield hosts
         finally:

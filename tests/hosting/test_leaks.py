@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from service.errors import Unavailable
+from service.hosting.limits import Limits
 from service.hosting.messages import Ping
 from service.hosting.process import HostProcess
 from service.settings import Settings
@@ -24,9 +25,9 @@ CYCLES = 200
 
 
 def held() -> tuple[list[str], int]:
-    """What lies in /dev/shm, and how many descriptors this process has."""
+    """What lies in /dev/shm (but for a database that other tests start), and how many descriptors this process has."""
     gc.collect()
-    named = [path.name for path in Path("/dev/shm").iterdir() if not path.name.startswith("PostgreSQL")]  # others' tests
+    named = [path.name for path in Path("/dev/shm").iterdir() if not path.name.startswith("PostgreSQL")]
     return sorted(named), len(list(Path("/proc/self/fd").iterdir()))
 
 
@@ -55,7 +56,7 @@ async def test_killing_hosts_leaves_nothing_behind():
 
 async def test_killing_a_host_amid_large_tensors_leaves_nothing_behind(opened, models):
     """Both through the arena and through segments of their own."""
-    async with opened(arena=2**20) as hosts:
+    async with opened(limits=Limits(arena=2**20)) as hosts:
         small, large = (np.ones((1, size), np.float32) for size in (10, 10**6))
         before = None
         for _ in range(4):
@@ -81,6 +82,7 @@ from service.settings import Settings
 async def main():
     plan = Path(sys.argv[1])
     engine = SimpleNamespace(id="relu", name="relu", version=1, backend="onnxruntime", serving={})
+    engine.inputs = engine.outputs = engine.profiles = ()
     hosts = Hosts(Settings(data_dir=plan.parent), lambda engine, reference, folder: plan)
     await hosts.infer(engine, False, {"x": np.ones((1, 2), np.float32)}, ["y"])
     print(hosts.pids["cpu"], flush=True)

@@ -57,6 +57,7 @@ def test_every_datatype_and_layout_is_placed_exactly():
 
 
 def test_a_segment_goes_with_its_last_array():
+    gc.collect()
     before = len(list(Path("/proc/self/fd").iterdir()))
     descriptor, memory = new_segment(4096)
     array = view(("x", "FP32", (16,), 0), open_segment(os.dup(descriptor)))

@@ -12,7 +12,7 @@ from service.hosting.messages import Done, Failed, Load, Ping, Ran, Run, Start, 
 TENSOR = ("x", "FP32", (2, 0, 3), 128)
 MESSAGES = [
     Start(0, "cuda:0", "{}"),
-    Load(1, "engine#0", "onnxruntime", "/somewhere/plan"),
+    Load(1, "engine#0", "onnxruntime", "/somewhere/plan", ("y",), ((("x", "FP32", (2,), ()),),)),
     Unload(2, "engine#0"),
     Run(3, "engine#0", (TENSOR,), ("y", "z"), 0, 4096, 64),
     Ping(4, 1.5),

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from service.errors import Conflict, DeadlineExceeded, PlanDamaged, ServiceError, Unavailable
+from service.hosting.limits import Limits
 
 NEVER = {"times": np.array(10**9)}
 X = {"x": np.array([[-1.0, 2.0]], np.float32)}
@@ -50,7 +51,7 @@ async def test_every_request_gets_its_own_answer(opened, models):
 
 
 async def test_what_the_arena_has_no_room_for_is_answered_all_the_same(opened, models):
-    async with opened(arena=64 * 1024) as hosts:
+    async with opened(limits=Limits(arena=64 * 1024)) as hosts:
         for rows in (1, 3000, 5, 3000):
             x = np.random.default_rng(rows).standard_normal((rows, 100)).astype(np.float32)
             (y,) = await hosts.infer(models.relu(), False, {"x": x}, ["y"])
