@@ -25,8 +25,10 @@ from service.plugins.plugin import CudaPlugin
 from service.plugins.registration import Registration
 from service.plugins.shell import DATATYPES
 
-PARSED, DRESSED = 0.1, "dressed.onnx"
-"""The share of progress that is over when TensorRT starts to build."""
+DRESSED = "dressed.onnx"
+
+# How far a build is when a part of it starts; TensorRT's own phases lie between building and searching.
+COMPILING, DRESSING, PARSING, BUILDING, SEARCHING = 0.05, 0.1, 0.15, 0.3, 0.9
 
 
 @dataclass
@@ -41,14 +43,16 @@ class PlanBuilder:
 
     def build(self, request: BuildRequest, out: Path, progress: Progress) -> Built:
         """Writes the plan to `out`. Raises BuildFailed."""
+        progress("Reading the model", 0.0)
         model = onnx.load(request.model, load_external_data=False)
         prune(model.graph)
         nodes = plugin_nodes(model, self.found)
         if not self.flavour.imports_own_domains:
             model, nodes = dress_for_importers(model, nodes)
         uses = [*plugin_uses(nodes)]
-        progress("Compiling kernels", 0.0)
+        progress("Compiling kernels", COMPILING)
         bundles = compile_bundles(dict.fromkeys(plugin for _, plugin in nodes), request.targets, self.cache)
+        progress("Preparing plugin nodes", DRESSING)
         dressed = self._dressed(model, nodes, request.model.with_name(DRESSED))
         network = self._build_with_images(dressed, request, bundles, out, progress)
         return Built(
@@ -73,6 +77,7 @@ class PlanBuilder:
         for carry_all in (False, True):
             self.registration.start_build(bundles, carry_all)
             network = self._build_once(model, request, out, progress)
+            progress("Looking for the kernels in the plan", SEARCHING)
             missing = missing_images(out, bundles)
             if not missing:
                 return network
@@ -81,7 +86,7 @@ class PlanBuilder:
 
     def _build_once(self, model: Path, request: BuildRequest, out: Path, progress: Progress) -> Any:
         trt = self.flavour.trt
-        progress("Parsing", 0.02)
+        progress("Parsing", PARSING)
         builder = trt.Builder(self.logger)
         network = builder.create_network(self.flavour.network_flags())
         parser = trt.OnnxParser(network, self.logger)
@@ -92,7 +97,7 @@ class PlanBuilder:
         for profile in request.profiles:
             config.add_optimization_profile(_profile(builder, profile))
         config.progress_monitor = monitor(
-            trt, lambda phase, fraction: progress(phase, PARSED + (1 - PARSED) * fraction)
+            trt, lambda phase, fraction: progress(phase, BUILDING + (SEARCHING - BUILDING) * fraction)
         )
         plan = builder.build_serialized_network(network, config)
         if self.registration.faults.message() or plan is None or plan.nbytes == 0:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,9 @@ from service.errors import BuildFailed
 
 LOOK = 0.1
 """Seconds after which news are passed on at the latest."""
+
+STEP = 0.02
+"""TensorRT reports hundreds of steps within milliseconds; smaller ones than this are not passed on."""
 
 
 class Stopped(Exception):
@@ -33,18 +36,20 @@ class Watch:
 
 @dataclass
 class Attempt:
+    child: Child
     folder: Path
-    environment: Mapping[str, str]
     timeout: float
     """Seconds the whole build may take."""
     watch: Watch
     last: Finished | Failed | None = None
+    reported: float = -1.0
     said: list[str] = field(default_factory=list)
 
     def run(self) -> dict[str, Any]:
         """What was built; the plan lies in the folder. Raises BuildFailed with the reason, or Stopped."""
         ends = time.monotonic() + self.timeout
-        with Child(self.folder, self.environment) as child:
+        with self.child as child:
+            child.begin(self.folder)
             while (news := child.look(LOOK)) is not None:
                 self._pass_on(news)
                 self.watch.keep_going()
@@ -61,9 +66,9 @@ class Attempt:
         for event in news.events:
             if not isinstance(event, Advanced):
                 self.last = event
-        steps = [event for event in news.events if isinstance(event, Advanced)]
-        if steps:
-            self.watch.advanced(steps[-1].phase, steps[-1].fraction)
+            elif event.fraction >= self.reported + STEP:
+                self.reported = event.fraction
+                self.watch.advanced(event.phase, event.fraction)
 
     def _result(self, status: int) -> dict[str, Any]:
         """A success that was announced counts only if the process then ended well and left a plan."""

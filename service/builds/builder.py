@@ -1,16 +1,18 @@
 """The child of a worker that does one build: reads a job's folder, writes events to the file descriptor it is given.
 
 TensorRT may abort, a kernel may crash, memory may run out: only this process ends. Everything it prints is the build's
-log.
+log. It loads what a build needs, then waits for the folder's name on standard input; an end of input ends it.
 """
 
 from __future__ import annotations
 
+import importlib
 import os
 import resource
 import sys
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -55,10 +57,21 @@ def _build(folder: Path, say: Callable[[Event], None]) -> dict[str, Any]:
     return built.to_json()
 
 
+def preload() -> None:
+    """What most builds need, where it is installed; a backend says itself what is missing."""
+    for module in ("onnx", "cuda.bindings.nvrtc", "tensorrt_rtx", "service.backends.tensorrt"):
+        with suppress(ImportError):
+            importlib.import_module(module)
+
+
 def main() -> None:
-    folder, events, parent = sys.argv[1:]
-    end_with_parent(int(parent))
-    run(Path(folder), int(events))
+    events, parent = map(int, sys.argv[1:])
+    end_with_parent(parent)
+    preload()
+    folder = sys.stdin.readline().rstrip("\n")
+    if folder:
+        os.chdir(folder)  # so that no log shows where the folder lies
+        run(Path(), events)
 
 
 if __name__ == "__main__":

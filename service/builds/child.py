@@ -27,15 +27,18 @@ class News:
 
 
 class Child:
-    """A builder at work on a job's folder. Leaving the context ends the process and all that it started."""
+    """A builder for one job. It starts before there is one: loading TensorRT takes longer than many a build.
 
-    def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
+    Leaving the context ends the process and all that it started.
+    """
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
         events, theirs = os.pipe()
-        command = [sys.executable, "-m", "service.builds.builder", str(folder), str(theirs), str(os.getpid())]
+        command = [sys.executable, "-m", "service.builds.builder", str(theirs), str(os.getpid())]
         self.process = subprocess.Popen(
             command,
             env=environment,
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             pass_fds=[theirs],
@@ -54,12 +57,24 @@ class Child:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
         self.kill()
         self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout):
+            assert pipe is not None
+            with contextlib.suppress(BrokenPipeError):
+                pipe.close()
         self._selector.close()
         os.close(self._events)
-        assert self.process.stdout is not None
-        self.process.stdout.close()
+
+    def begin(self, folder: Path) -> None:
+        """Hands the job over. One that has died meanwhile says so by its end."""
+        assert self.process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.write(f"{folder.resolve()}\n".encode())
+            self.process.stdin.close()
 
     def kill(self) -> None:
         with contextlib.suppress(ProcessLookupError):

@@ -12,6 +12,7 @@ from pathlib import Path
 from service.backends.libraries import child_environment
 from service.builds.attempt import Attempt, Stopped, Watch
 from service.builds.builder import JOB, MODEL, PLAN
+from service.builds.child import Child
 from service.builds.lease import Lease
 from service.builds.messages import Job
 from service.errors import BuildFailed, ServiceError, problem_details
@@ -24,6 +25,9 @@ from service.store.engines import Engines
 
 log = logging.getLogger(__name__)
 
+STORING = 0.95
+"""How far a build is when its plan goes into the store."""
+
 
 class Worker:
     """Blocks in `run` until `stop` is called, from another thread or a signal handler."""
@@ -33,6 +37,8 @@ class Worker:
         self._claims, self._blobs, self._engines = Claims(database), Blobs(database), Engines(database)
         self._name = f"{socket.gethostname()}-{os.getpid()}"
         self._environment = child_environment(settings.data_dir / "lib")
+        self._next: Child | None = None
+        """A builder that is loaded and waits."""
         self._stopping = threading.Event()
 
     def stop(self) -> None:
@@ -42,13 +48,25 @@ class Worker:
     def run(self) -> None:
         while not self._stopping.is_set():
             try:
+                self._next = self._next or Child(self._environment)
                 busy = self._work()
             except Exception:  # the database is away, say: a later round may be luckier
                 log.exception("the worker could not look for builds")
                 busy = False
             if not busy:
                 self._stopping.wait(self._settings.poll)
+        if self._next:
+            self._next.close()
         self._claims.leave(self._name)
+
+    def _take_builder(self) -> Child:
+        """The waiting builder, or a new one where that has died while it waited."""
+        taken, self._next = self._next, None
+        if taken and taken.process.poll() is None:
+            return taken
+        if taken:
+            taken.close()
+        return Child(self._environment)
 
     def _work(self) -> bool:
         """One round; says whether there was a build."""
@@ -98,7 +116,8 @@ class Worker:
             logged=lambda text: self._claims.append_log(claim, text),
             keep_going=lease.check,
         )
-        built = Attempt(folder, self._environment, settings.build_timeout, watch).run()
+        built = Attempt(self._take_builder(), folder, settings.build_timeout, watch).run()
+        watch.advanced("Storing the plan", STORING)
         self._claims.succeed(claim, folder / PLAN, built)
 
     def _fail(self, claim: Claim, error: ServiceError) -> None:

@@ -15,7 +15,7 @@ from plugins_cuda.scale_bias.plugin import ScaleBias
 from service.builds import worker as worker_module
 from service.builds.worker import Worker
 from service.plugins.kernels import compile_image
-from tests.builds.yard import Yard, blocks_model, model_of
+from tests.builds.yard import Yard, model_of
 
 Start = Callable[..., Worker]
 
@@ -42,9 +42,7 @@ def test_a_plan_with_its_kernels_is_built(yard: Yard, start: Start) -> None:
 
 
 def test_many_nodes_carry_each_image_at_most_twice_and_progress_never_falls(yard: Yard, start: Start) -> None:
-    width = 256
-    profile = {"x": {"min": [1, width], "opt": [4, width], "max": [64, width]}}
-    queued = yard.queue(blocks_model(24, width), profiles=[profile])
+    queued = yard.queue_slow()
     start()
     fractions: list[float] = []
 
@@ -62,11 +60,20 @@ def test_many_nodes_carry_each_image_at_most_twice_and_progress_never_falls(yard
     assert 1 <= yard.plan(engine).count(image) <= 2
 
 
+def test_a_builder_that_dies_while_it_waits_costs_nothing(yard: Yard, start: Start) -> None:
+    start()
+    waiting = builder_of(yard)
+    waiting.kill()
+    engine = yard.wait(yard.queue())
+    assert engine.status == "ready"
+    assert engine.attempts == 1
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
 def test_a_killed_builder_fails_its_build_and_the_next_one_works(yard: Yard, start: Start, number: int) -> None:
     start()
-    engine = yard.queue()
-    yard.wait(engine, lambda now: now.status == "building")
+    engine = yard.queue_slow()
+    yard.wait(engine, lambda now: now.phase != "")
     os.kill(builder_of(yard).pid, number)
     engine = yard.wait(engine)
     assert engine.status == "failed"
@@ -103,7 +110,7 @@ def test_a_build_over_its_time_fails(yard: Yard, start: Start) -> None:
 
 def test_a_cancelled_build_ends_and_keeps_its_log(yard: Yard, start: Start) -> None:
     start()
-    engine = yard.queue()
+    engine = yard.queue_slow()
     yard.wait(engine, lambda now: now.phase != "")
     builder = builder_of(yard)
     yard.engines.request_cancel(engine.id)
@@ -114,8 +121,8 @@ def test_a_cancelled_build_ends_and_keeps_its_log(yard: Yard, start: Start) -> N
 
 def test_a_stopped_worker_gives_its_build_back(yard: Yard, start: Start) -> None:
     first = start()
-    engine = yard.queue()
-    yard.wait(engine, lambda now: now.status == "building")
+    engine = yard.queue_slow()
+    yard.wait(engine, lambda now: now.phase != "")
     first.stop()
     yard.wait(engine, lambda now: now.status == "queued", seconds=5)
     start()

@@ -79,6 +79,12 @@ class Yard:
         request = {"name": "net", "backend": "tensorrt_rtx", "targets": ["sm_86"], "profiles": [PROFILE]} | given
         return self.engines.create(NewEngine(model=model or small_model(), **request))
 
+    def queue_slow(self) -> Engine:
+        """24 blocks: long enough to do something to it while it builds."""
+        width = 512
+        profile = {"x": {"min": [1, width], "opt": [4, width], "max": [64, width]}}
+        return self.queue(blocks_model(24, width), profiles=[profile])
+
     def wait(self, engine: Engine, until: Callable[[Engine], bool] | None = None, seconds: float = 60) -> Engine:
         """The engine once `until` holds (by default: once its build is over)."""
         over = until or (lambda now: now.status not in ("queued", "building"))
