@@ -1,7 +1,7 @@
 """The road of TensorRT-RTX up to 1.6, the last that runs on compute capability 9.0.
 
-Its ONNX parser has importers of its own for a few operators and makes plugin layers of those alone: it looks a creator of
-the operator's name up, in no namespace, and passes fields of its own naming. `com.microsoft.MatMulNBits` (FP16
+Its ONNX parser has importers of its own for a few operators and makes plugin layers of those alone: it looks a creator
+of the operator's name up, in no namespace, and passes fields of its own naming. `com.microsoft.MatMulNBits` (FP16
 activations) is one of them. Every other plugin node is inlined: TensorRT then fuses the reference itself.
 """
 

@@ -27,11 +27,7 @@ def used_names(node: NodeProto) -> Iterator[str]:
     """The tensors that a node reads, those that the bodies of its control flow take from outside included."""
     yield from filter(None, node.input)
     for attribute in node.attribute:
-        if attribute.type == AttributeProto.GRAPH:
-            bodies = [attribute.g]
-        else:
-            bodies = list(attribute.graphs)
-        for body in bodies:
+        for body in [attribute.g] if attribute.type == AttributeProto.GRAPH else attribute.graphs:
             yield from (output.name for output in body.output)
             for inner in body.node:
                 yield from used_names(inner)
