@@ -44,7 +44,7 @@ class Inputs:
                 self._decode(entry, info, pointer, size, offset)
             offset += size or 0
         for info in self.infos:
-            if info.name not in self.pointers:
+            if info.name not in self.pointers and type(given) is list:
                 self.faults.report("/inputs", f"the input {info.name} ({described(info)}) is missing")
         if not self.faults and offset < len(self.body):
             self.faults.report("", f"{len(self.body) - offset} more bytes behind the JSON than the inputs have")

@@ -40,12 +40,11 @@ def _rounded_to_odd(values: Doubles) -> Array:
 def shorten(array: Array, datatype: str) -> Doubles:
     """Doubles of few digits that are nearest to the same numbers of the type: 0.1 instead of 0.0999755859375."""
     with np.errstate(all="ignore"):
-        exact: Doubles = array.astype(np.float64)
-        exponents = np.floor(np.log10(np.abs(exact)))
-    exponents[~np.isfinite(exponents)] = 0
-    result = exact.copy()
-    for digits in DIGITS.get(datatype, ()):
-        scale = POWERS[np.clip(digits - 1 - exponents, 0, len(POWERS) - 1).astype(np.intp)]
-        short = np.rint(exact * scale) / scale
-        np.copyto(result, short, where=narrow(short, datatype) == array)
+        result: Doubles = array.astype(np.float64)
+        exponents = np.floor(np.log10(np.abs(result)))
+        exponents[~np.isfinite(exponents)] = 0
+        for digits in DIGITS.get(datatype, ()):
+            scale = POWERS[np.clip(digits - 1 - exponents, 0, len(POWERS) - 1).astype(np.intp)]
+            short = np.rint(result * scale) / scale
+            np.copyto(result, short, where=narrow(short, datatype) == array)
     return result
