@@ -33,6 +33,8 @@ class Settings(BaseSettings):
 
     max_upload: Positive = 16 * 1024 * MIB
     max_json: Positive = 64 * MIB
+    max_infer: Positive = 1024 * MIB
+    """Of a request with binary tensors, which is held in memory."""
     max_nodes: Positive = 100_000
     """Nodes of a network, those in the bodies of control flow included."""
 

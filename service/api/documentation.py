@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
@@ -43,11 +43,6 @@ def _answer(error: ServiceError) -> Json:
     return {"description": error.title, "content": content}
 
 
-def body(**contents: Json) -> Json:
-    """A request body for `openapi_extra`, by media type."""
-    return {"requestBody": {"required": True, "content": contents}}
-
-
 def schema_of(model: type[BaseModel]) -> Json:
     return {"$ref": REFERENCE.format(model=model.__name__)}
 
@@ -55,6 +50,8 @@ def schema_of(model: type[BaseModel]) -> Json:
 def document(app: FastAPI, bodies: Sequence[type[BaseModel]]) -> None:
     """Makes the document, with the schemas of bodies that FastAPI does not read itself."""
     made = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
-    _, definitions = models_json_schema([(model, "validation") for model in (*bodies, Problem)], ref_template=REFERENCE)
+    models: list[type[BaseModel]] = [*bodies, Problem]
+    shown: list[tuple[type[BaseModel], Literal["validation"]]] = [(model, "validation") for model in models]
+    _, definitions = models_json_schema(shown, ref_template=REFERENCE)
     made["components"]["schemas"] |= definitions["$defs"]
     app.openapi = lambda: made  # type: ignore[method-assign]  # as FastAPI's documentation has it

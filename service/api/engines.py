@@ -12,44 +12,48 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 
 from service.api.bodies import media_type, read_body_bytes
-from service.api.documentation import answers, body, schema_of
+from service.api.documentation import answers, schema_of
 from service.api.schemas import EngineBody, EngineList, Status
 from service.api.services import Services, ServicesOf
 from service.api.uploads import Upload, receive_upload
 from service.api.views import body_from_engine, new_engine
 from service.network.bodies import read_body
 from service.network.checking import check
-from service.network.description import EngineOptions, EngineRequest
+from service.network.description import NETWORK_EXAMPLE, EngineRequest
 from service.network.graph import Graph
 from service.network.importing import import_model
 from service.network.lowering import lower
+from service.network.options import OPTIONS_EXAMPLE, EngineOptions
 from service.scratch import scratch_folder
 from service.store.records import Engine
 
 router = APIRouter(tags=["engines"])
 JSON, FORM = "application/json", "multipart/form-data"
-_BODY = body(
-    **{
-        JSON: {"schema": schema_of(EngineRequest)},
-        FORM: {
-            "schema": {
-                "type": "object",
-                "required": ["options", "model"],
-                "additionalProperties": False,
-                "properties": {
-                    "options": schema_of(EngineOptions),
-                    "model": {"type": "string", "format": "binary", "description": "an ONNX file"},
-                    "data": {
-                        "type": "array",
-                        "items": {"type": "string", "format": "binary"},
-                        "description": "external data; the file name is the location that the model gives it",
-                    },
-                },
-            },
-            "encoding": {"options": {"contentType": JSON}},
+EXAMPLE = {**OPTIONS_EXAMPLE, "network": NETWORK_EXAMPLE}
+FORM_EXAMPLE = {"options": {"name": "uploaded", "backend": "auto"}, "model": "(the bytes of model.onnx)"}
+_FORM = {
+    "type": "object",
+    "required": ["options", "model"],
+    "additionalProperties": False,
+    "properties": {
+        "options": schema_of(EngineOptions),
+        "model": {"type": "string", "format": "binary", "description": "an ONNX file"},
+        "data": {
+            "type": "array",
+            "items": {"type": "string", "format": "binary"},
+            "description": "external data; the file name is the location that the model gives it",
+        },
+    },
+}
+_BODY = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            JSON: {"schema": schema_of(EngineRequest), "example": EXAMPLE},
+            FORM: {"schema": _FORM, "encoding": {"options": {"contentType": JSON}}, "example": FORM_EXAMPLE},
         },
     }
-)
+}
 
 
 class Listing(BaseModel):
@@ -79,12 +83,12 @@ async def create_engine(request: Request, response: Response, services: Services
 
 def _create_from_json(services: Services, content: bytes) -> Engine:
     asked = read_body(EngineRequest, content)
-    return _create(services, asked, lower(asked.network, services.host.catalogue))
+    return _create(services, asked, lower(asked.network, services.host.catalogue, services.settings.max_nodes))
 
 
 def _create_from_upload(services: Services, upload: Upload) -> Engine:
-    graph = import_model(upload.model, upload.data, services.host.catalogue)
-    return _create(services, upload.options, graph)
+    catalogue, most = services.host.catalogue, services.settings.max_nodes
+    return _create(services, upload.options, import_model(upload.model, upload.data, catalogue, most))
 
 
 def _create(services: Services, options: EngineOptions, graph: Graph) -> Engine:

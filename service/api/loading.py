@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,14 +32,7 @@ class Materialiser:
         return folder / "plan"
 
     def _model(self, engine: Engine, folder: Path) -> Path:
-        files = self.engines.files(engine.id)
-        for location, sha256 in files.items():
+        self.blobs.copy_to(engine.model.sha256, folder / "model.onnx")
+        for location, sha256 in self.engines.files(engine.id).items():  # locations are of our own naming
             self.blobs.copy_to(sha256, folder / location)
-        path = folder / _other_name("model", files)
-        self.blobs.copy_to(engine.model.sha256, path)
-        return path
-
-
-def _other_name(name: str, taken: Container[str]) -> str:
-    """The user may have called a file of external data just so."""
-    return _other_name(f"_{name}", taken) if name in taken else name
+        return folder / "model.onnx"

@@ -8,7 +8,6 @@ from typing import Any
 
 from service.api.runnable import obstacle
 from service.api.schemas import EngineBody, Progress, Seconds, StoredPlan
-from service.backends.base import Range
 from service.backends.probe import Host
 from service.network.checking import Checked
 from service.network.options import EngineOptions
@@ -53,16 +52,6 @@ def new_engine(options: EngineOptions, checked: Checked) -> NewEngine:
         outputs=[asdict(tensor) for tensor in checked.outputs],
         plugins=[asdict(plugin) for plugin in checked.plugins],
     )
-
-
-def ranges_from_engine(engine: Engine) -> list[dict[str, Range]]:
-    """The profiles as they were checked."""
-    return [{name: range_from_stored(each) for name, each in profile.items()} for profile in engine.profiles]
-
-
-def range_from_stored(stored: Mapping[str, Any]) -> Range:
-    bounds = {name: tuple(stored[name]) for name in ("min", "opt", "max")}
-    return Range(**bounds, values=stored["values"])
 
 
 def _limits(stored: Mapping[str, Any]) -> dict[str, Any]:

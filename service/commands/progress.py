@@ -13,7 +13,9 @@ class ProgressLine:
         self._last = ""
 
     def show(self, engine: dict[str, Any]) -> None:
-        progress = engine["progress"] or {"phase": engine["status"], "fraction": 0.0}
+        progress = engine["progress"]
+        if progress is None or not progress["phase"]:
+            return
         if sys.stderr.isatty():
             print(f"\r\x1b[K{progress['fraction']:4.0%} {progress['phase']}", end="", file=sys.stderr, flush=True)
         elif progress["phase"] != self._last:
