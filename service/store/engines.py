@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import uuid
 from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import Any
 
-from sqlalchemy import case, delete, select, update
+from sqlalchemy import delete, select, update
 from sqlalchemy.orm import Session
 
 from service.errors import Conflict, InvalidRequest, NotFound
@@ -16,10 +15,9 @@ from service.store.database import Database
 from service.store.identifiers import new_id
 from service.store.models import BuildRow, EngineRow, FileRow, LogRow, NameRow
 from service.store.records import Engine, NewEngine, Page, engine_from_row
+from service.store.references import engine_row
 from service.store.staging import Staged, Staging
 from service.store.states import end, engine_query, flushed, locked_query
-
-_REFERENCE = re.compile(r"(?P<name>[A-Za-z0-9._-]{1,128})(:(?P<version>[1-9][0-9]{0,8}))?")
 
 
 class Engines:
@@ -83,7 +81,7 @@ class Engines:
 
     def get(self, reference: str) -> Engine:
         with self._database.read() as session:
-            return engine_from_row(_found(session, reference))
+            return engine_from_row(engine_row(session, reference))
 
     def list(
         self, name: str | None = None, status: str | None = None, limit: int = 100, cursor: str | None = None
@@ -107,7 +105,7 @@ class Engines:
         """What the build has written so far, of all attempts."""
         query = select(LogRow.text).where(LogRow.engine_id == engine_id).order_by(LogRow.id)
         with self._database.read() as session:
-            _found(session, engine_id)
+            engine_row(session, engine_id)
             return "".join(session.scalars(query))
 
     def files(self, engine_id: str) -> dict[str, str]:
@@ -151,23 +149,6 @@ class Engines:
             for sha256 in sorted(filter(None, {row.model_sha256, row.plan_sha256, *files})):
                 self._staging.release(session, sha256)
         self._staging.sweep()
-
-
-def _found(session: Session, reference: str) -> EngineRow:
-    matched = _REFERENCE.fullmatch(reference)
-    if matched is None:
-        raise NotFound(f"no engine {reference!r}")
-    name, version = matched["name"], matched["version"]
-    query = engine_query().where(EngineRow.name == name)
-    if version:
-        row = session.scalars(query.where(EngineRow.version == int(version))).first()
-    else:
-        by_id = session.scalars(engine_query().where(EngineRow.id == name)).first()
-        ready_first = case((EngineRow.status == "ready", 0), else_=1)
-        row = by_id or session.scalars(query.order_by(ready_first, EngineRow.version.desc()).limit(1)).first()
-    if row is None:
-        raise NotFound(f"no engine {reference!r}")
-    return row
 
 
 def _locked(session: Session, engine_id: str) -> EngineRow:

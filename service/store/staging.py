@@ -7,24 +7,22 @@ blob of them moves no data. Until then a row in `staged` stands for them; what a
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from io import SEEK_END, BufferedReader, BytesIO
 from pathlib import Path
 
 from sqlalchemy import ColumnElement, Select, delete, exists, or_, select, update
 from sqlalchemy.orm import Session
 
-from service.store.contents import CHUNK, intact
+from service.store.contents import intact
 from service.store.database import Database
 from service.store.identifiers import new_id
 from service.store.models import BlobRow, ChunkRow, EngineRow, FileRow, StagedRow
 from service.store.records import Blob
+from service.store.sources import File, chunks, measured, opened
 
-File = BufferedReader | BytesIO
 ABANDONED = timedelta(hours=1)
 """A staged content that was not touched for so long belongs to nobody."""
 LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
@@ -49,8 +47,8 @@ class Staging:
 
     def stage(self, source: Path | bytes) -> Staged:
         """Writes the bytes, or holds on to those already stored where these read back intact."""
-        with _opened(source) as file:
-            blob = _measured(file)
+        with opened(source) as file:
+            blob = measured(file)
             known = self._held(blob)
             if known and intact(self._database, known.content, blob):
                 return known
@@ -70,7 +68,7 @@ class Staging:
         staged = Staged(damaged.id if damaged else new_id(), blob, new_id(), damaged.content if damaged else None)
         with self._database.write() as session:
             self._touch(session, staged)
-        for number, data in enumerate(_chunks(file)):
+        for number, data in enumerate(chunks(file)):
             with self._database.write() as session:
                 session.add(ChunkRow(content=staged.content, number=number, data=data))
                 self._touch(session, staged)
@@ -158,20 +156,3 @@ def _chunks_removed(session: Session, content: str) -> bool:
     numbers = session.scalars(select(ChunkRow.number).where(ChunkRow.content == content).limit(_SWEPT_AT_ONCE)).all()
     session.execute(delete(ChunkRow).where(ChunkRow.content == content, ChunkRow.number.in_(numbers)))
     return bool(numbers)
-
-
-@contextmanager
-def _opened(source: Path | bytes) -> Iterator[File]:
-    with BytesIO(source) if isinstance(source, bytes) else source.open("rb") as file:
-        yield file
-
-
-def _measured(file: File) -> Blob:
-    digest = hashlib.file_digest(file, "sha256").hexdigest()
-    return Blob(digest, file.seek(0, SEEK_END))
-
-
-def _chunks(file: File) -> Iterator[bytes]:
-    file.seek(0)
-    while data := file.read(CHUNK):
-        yield data

@@ -27,7 +27,7 @@ def chunk_count(database: Database) -> int:
         return session.scalar(select(func.count()).select_from(ChunkRow)) or 0
 
 
-@pytest.mark.parametrize("size", [0, 1, 10, CHUNK - 1, CHUNK, CHUNK + 1, 2 * CHUNK + 3])
+@pytest.mark.parametrize("size", [0, 1, CHUNK - 1, CHUNK, 2 * CHUNK + 3])
 def test_every_length_comes_back_bit_equal(blobs: Blobs, tmp_path: Path, size: int) -> None:
     given, taken = tmp_path / "given", tmp_path / "taken"
     given.write_bytes(content(size))
@@ -44,13 +44,12 @@ def test_any_byte_survives(blobs: Blobs) -> None:
     assert b"".join(blobs.chunks(blobs.put(every).sha256)) == every
 
 
-@pytest.mark.parametrize(
-    ("start", "stop"),
-    [(0, 1), (3, 3), (CHUNK - 2, CHUNK + 2), (CHUNK, 2 * CHUNK), (5, None), (2 * CHUNK + 1, 2 * CHUNK + 99), (1, 0)],
-)
-def test_ranges(blobs: Blobs, start: int, stop: int | None) -> None:
+def test_ranges(blobs: Blobs) -> None:
     data = content(2 * CHUNK + 3)
-    assert b"".join(blobs.chunks(blobs.put(data).sha256, start, stop)) == data[start:stop]
+    sha256 = blobs.put(data).sha256
+    within = [(0, 1), (3, 3), (1, 0), (CHUNK - 2, CHUNK + 2), (CHUNK, 2 * CHUNK)]
+    for start, stop in [*within, (5, None), (2 * CHUNK + 1, 2 * CHUNK + 99), (2 * CHUNK + 99, None)]:
+        assert b"".join(blobs.chunks(sha256, start, stop)) == data[start:stop]
 
 
 def test_equal_bytes_are_stored_once(blobs: Blobs, database: Database) -> None:
