@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
+import socket
 import subprocess
 import sys
 from collections import deque
@@ -97,7 +98,7 @@ class HostProcess:
     async def close(self, patience: float) -> None:
         """Ends the process: by the end of its channel, and after `patience` seconds by force."""
         if self.alive:
-            self._end.shutdown(2)
+            self._end.shutdown(socket.SHUT_WR)
         try:
             await asyncio.wait_for(asyncio.shield(self._ended), patience)
         except TimeoutError:
