@@ -61,7 +61,7 @@ class Demo:
         say(f"Inference with {engine['name']}", ["by the plugins' reference functions"] if reference else [])
         if reference and not engine["runnable"]:
             print(f"  the plan itself cannot run here: {engine['reason']}")
-        y = self.client.infer(engine["id"], {"x": self.x}, **({"reference": True} if reference else {}))["y"]
+        y = self.client.infer(engine["id"], {"x": self.x}, parameters={"reference": reference})["y"]
         expected = self.block.compute(self.x)
         error = float(np.linalg.norm(y - expected) / np.linalg.norm(expected))
         print(f"  y is {y.dtype} {list(y.shape)}, relative error against NumPy {error:.1e}")

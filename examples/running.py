@@ -18,7 +18,10 @@ PATIENCE = 15
 
 @contextmanager
 def running_service(*options: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    """The address of a fresh `planforge serve` and its process. Nothing of it is left afterwards."""
+    """The address of a fresh `planforge serve` and its process. Nothing of it is left afterwards.
+
+    Its log ends on standard error where the `with` ends with an exception.
+    """
     with tempfile.TemporaryDirectory(prefix="planforge-") as folder, (Path(folder) / "log").open("w+") as log:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("PLANFORGE_")}
         planforge = Path(sys.executable).with_name("planforge")
@@ -27,7 +30,10 @@ def running_service(*options: str) -> Iterator[tuple[str, subprocess.Popen[str]]
             env=environment, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log,
         )  # fmt: skip
         try:
-            yield _address(service, Path(folder) / "log"), service
+            yield _address(service), service
+        except Exception:
+            print((Path(folder) / "log").read_text()[-4000:], file=sys.stderr)
+            raise
         finally:
             service.terminate()
             try:
@@ -37,13 +43,13 @@ def running_service(*options: str) -> Iterator[tuple[str, subprocess.Popen[str]]
                 service.wait()
 
 
-def _address(service: subprocess.Popen[str], log: Path) -> str:
+def _address(service: subprocess.Popen[str]) -> str:
     """Waits until the service says where it listens."""
     assert service.stdout is not None
     for line in service.stdout:
         if line.startswith("planforge serves "):
             return line.split()[2]
-    raise RuntimeError(f"the service did not start:\n{log.read_text()}")
+    raise RuntimeError("the service did not start; its log stands above")
 
 
 def end_cleanly_on_sigterm() -> None:
