@@ -32,10 +32,11 @@ from service.plugins.declaration_checks import same
 from service.plugins.field_collections import INPUTS, OUTPUTS, Collection
 from service.plugins.nodes import plugin_node
 from service.plugins.plugin import CudaPlugin
-from service.plugins.references import IR_VERSION, OPSET
+from service.plugins.references import IR_VERSION
 from service.plugins.registration import Node, Registration
 from service.plugins.results import Result
 from service.plugins.tensorrt_checks import MODULE
+from service.plugins.tracing import OPSET
 
 
 @dataclass(frozen=True)

@@ -51,7 +51,7 @@ class Buffer:
         """The pinned memory as an array; valid until the buffer grows."""
         count = int(np.prod(shape, dtype=np.int64))
         raw = (ctypes.c_char * (count * dtype.itemsize)).from_address(self.host)
-        return np.frombuffer(raw, dtype, count).reshape(shape)
+        return np.frombuffer(memoryview(raw), dtype, count).reshape(shape)
 
     def free(self) -> None:
         if self.size:

@@ -86,12 +86,11 @@ def _look(name: str, kernel_cache: Path, libraries: tuple[Path, ...]) -> dict[st
 
 
 def _natives(tensorrt: TensorRT) -> Iterator[Entry]:
-    """Creators that are not ours. Internal ones, which cannot state their fields, are left out."""
+    """Creators that are not ours. TensorRT's internal ones, which state no fields, are left out."""
     targets = list(tensorrt.capabilities().targets)
     for creator, origin in tensorrt.natives:
-        try:
-            fields = [_describe(each) for each in creator.field_names]
-        except Exception:  # whatever the binding makes of a creator without fields
+        fields = _stated_fields(creator)
+        if not fields and origin == "tensorrt":
             continue
         yield {
             "name": creator.name,
@@ -105,6 +104,13 @@ def _natives(tensorrt: TensorRT) -> Iterator[Entry]:
             "targets": targets,
             "origin": origin,
         }
+
+
+def _stated_fields(creator: Any) -> list[Entry]:
+    try:
+        return [_describe(each) for each in creator.field_names]
+    except Exception:  # whatever the binding makes of a creator that states none
+        return []
 
 
 def _describe(field: Any) -> Entry:

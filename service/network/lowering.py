@@ -15,7 +15,8 @@ from service.network.operators import introduced, signature
 from service.network.placing import Written, faulty, find_entry, place
 from service.network.takeover import adopt
 from service.plugins.catalogue import Catalogue
-from service.plugins.references import IR_VERSION, OPSET
+from service.plugins.references import IR_VERSION
+from service.plugins.tracing import OPSET
 
 MOST_NODES = 100_000
 

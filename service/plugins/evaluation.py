@@ -16,8 +16,9 @@ from service.plugins.cases import Array
 from service.plugins.nodes import plugin_node
 from service.plugins.operators import operator_node
 from service.plugins.plugin import CudaPlugin
-from service.plugins.references import IR_VERSION, OPSET, reference_function
+from service.plugins.references import IR_VERSION, reference_function
 from service.plugins.tensors import Operator
+from service.plugins.tracing import OPSET
 
 
 class NoKernel(Exception):

@@ -10,6 +10,7 @@ import hashlib
 import inspect
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -106,8 +107,8 @@ class CudaPlugin:
         raise NotImplementedError
 
     def reference(self, op: Any, *inputs: Any) -> Any:
-        """The same function in ONNX operators (opset 21): `op.Add(a, b)`. Takes one value an input, None where an
-        optional one is absent, and returns one value an output."""
+        """The same function in ONNX operators (opset 21): `op.Add(a, b)`, see `tracing`. Takes one value an input, None
+        where an optional one is absent, and returns one value an output."""
         raise NotImplementedError
 
     # What the SDK makes of it ----------------------------------------------------------------------------------------
@@ -191,10 +192,16 @@ class CudaPlugin:
     @classmethod
     def revision(cls) -> str:
         """SHA-256 of the plugin's Python and CUDA files: a plan made by another revision is not run by this one."""
-        digest = hashlib.sha256()
-        for path in sorted(path for path in cls.folder().iterdir() if path.suffix in (".py", ".cu", ".cuh")):
-            digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
-        return digest.hexdigest()
+        return _digest(cls.folder())
+
+
+@cache
+def _digest(folder: Path) -> str:
+    """Read once: what counts is the code that this process has imported."""
+    digest = hashlib.sha256()
+    for path in sorted(path for path in folder.iterdir() if path.suffix in (".py", ".cu", ".cuh")):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()
 
 
 def _spelled(annotation: Any) -> str:

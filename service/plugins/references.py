@@ -9,14 +9,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from typing import Any
 
+import onnx
 from onnx import FunctionProto
 
 from service.plugins.fields import jsonable
 from service.plugins.plugin import CudaPlugin
+from service.plugins.tracing import OPSET, Tracer, Value
 
-OPSET = 21
 IR_VERSION = 10
 """The first that knows overloads."""
 
@@ -30,26 +30,29 @@ def overload(plugin: CudaPlugin, present: Sequence[bool], outputs: int) -> str:
 
 def reference_function(plugin: CudaPlugin, present: Sequence[bool], outputs: int) -> FunctionProto:
     """The function for a node whose inputs are `present` (in declared order) and that has so many outputs."""
-    # onnxscript takes half a second to import, and only models with plugins need it.
-    from onnxscript import build_function, ir
-
     flags = [*present, *[False] * (len(plugin.inputs) - len(present))]
-    values = [ir.Value(name=tensor.name) if flag else None for tensor, flag in zip(plugin.inputs, flags, strict=True)]
+    values = [Value(tensor.name) if flag else None for tensor, flag in zip(plugin.inputs, flags, strict=True)]
+    op = Tracer()
+    traced = plugin.reference(op, *values)
+    results = list(traced) if isinstance(traced, tuple | list) else [traced]
+    # Through Identity, so that a result may be an input, or stand twice.
+    for result, tensor in zip(results[:outputs], plugin.outputs, strict=False):
+        op.nodes.append(onnx.helper.make_node("Identity", [result.name], [_output_name(tensor.name)]))
+    return onnx.helper.make_function(
+        plugin.namespace,
+        plugin.name,
+        # A node's inputs end with its last present one, and so must the function's: ONNX counts them.
+        [tensor.name for tensor in plugin.inputs[: _last(flags)]],
+        [_output_name(tensor.name) for tensor in plugin.outputs[:outputs]],
+        op.nodes,
+        [onnx.helper.make_opsetid("", OPSET)],
+        overload=overload(plugin, present, outputs),
+    )
 
-    def trace(op: Any, *inputs: Any) -> Any:
-        results = plugin.reference(op, *inputs)
-        listed = list(results) if isinstance(results, tuple | list) else [results]
-        return listed[:outputs]
 
-    traced = build_function(trace, values, domain=plugin.namespace, name=plugin.name, opset_imports={"": OPSET})
-    function: FunctionProto = ir.to_proto(traced)
-    function.overload = overload(plugin, present, outputs)
-    # A node's inputs end with its last present one, and so must the function's: ONNX counts them.
-    del function.input[_last(flags) :]
-    for node in function.node:
-        # Notes of the tracer about itself.
-        del node.metadata_props[:]
-    return function
+def _output_name(name: str) -> str:
+    """An output may have an input's name in a plugin, but not in a function."""
+    return f"{name}_out"
 
 
 def _last(flags: Sequence[bool]) -> int:
