@@ -12,11 +12,23 @@ from service.errors import DeadlineExceeded
 Shapes = tuple[tuple[int, ...], ...]
 
 
+class Work(Protocol):
+    """What runs as one."""
+
+    @property
+    def calls(self) -> tuple[Call, ...]: ...
+    @property
+    def shapes(self) -> Shapes: ...
+
+
 class Queue(Protocol):
     label: str
 
-    def ended(self, work: Call, missing: int, failed: bool) -> None:
+    def ended(self, work: Work, missing: int, failed: bool) -> None:
         """A run has ended."""
+
+    def again(self, calls: Sequence[Call]) -> None:
+        """A run of several calls has failed: each is to run by itself."""
 
     def overdue(self, call: Call) -> None:
         """A run goes on after its request's deadline."""
@@ -25,7 +37,7 @@ class Queue(Protocol):
 class Call:
     """Waits, runs, and has ended; whoever asked may leave at any time."""
 
-    __slots__ = ("answer", "due", "inputs", "outputs", "queue", "running", "seconds", "shapes")
+    __slots__ = ("answer", "arrived", "due", "inputs", "likeness", "outputs", "queue", "running", "seconds", "shapes")
 
     def __init__(self, queue: Queue, inputs: Mapping[str, Array], outputs: Sequence[str], seconds: float) -> None:
         loop = asyncio.get_running_loop()
@@ -34,9 +46,16 @@ class Call:
         self.outputs = tuple(outputs)
         self.shapes: Shapes = tuple([array.shape for array in inputs.values()])
         self.seconds = seconds
-        self.due = loop.time() + seconds
+        self.arrived = loop.time()
+        self.due = self.arrived + seconds
+        self.likeness: object = None
+        """Known to `batching`: calls that are alike may run as one."""
         self.answer: asyncio.Future[list[Array]] = loop.create_future()
         self.running = False
+
+    @property
+    def calls(self) -> tuple[Call, ...]:
+        return (self,)
 
     def end(self, result: list[Array] | Exception) -> None:
         if self.answer.done():
@@ -54,6 +73,5 @@ class Call:
 
     def ran(self, result: list[Array] | Exception, missing: int) -> None:
         """The run that was started for it has ended; `missing`: see `exchange.Ended`."""
-        self.running = False
         self.end(result)
         self.queue.ended(self, missing, isinstance(result, Exception))

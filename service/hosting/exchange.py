@@ -14,8 +14,9 @@ from service.errors import ServiceError
 from service.hosting.memory import Arena, new_segment, open_segment
 from service.hosting.messages import Done, Ran, Run
 from service.hosting.process import HostProcess
-from service.hosting.tensors import place, room_for, view
+from service.hosting.tensors import Rows, place, room_for, view
 
+Inputs = Mapping[str, Array] | Mapping[str, Rows]
 Reported = Done | Ran | ServiceError
 Ended = Callable[[list[Array] | ServiceError, int], None]
 """Gets the outputs, and how many bytes of room they would have needed where there was less."""
@@ -27,7 +28,7 @@ COPIED = 64 * 1024
 def run(
     process: HostProcess,
     engine: str,
-    inputs: Mapping[str, Array],
+    inputs: Inputs,
     outputs: tuple[str, ...],
     room: int,
     ended: Ended,
@@ -52,7 +53,11 @@ def run(
 
 
 def _run_apart(
-    process: HostProcess, engine: str, inputs: Mapping[str, Array], outputs: tuple[str, ...], ended: Ended
+    process: HostProcess,
+    engine: str,
+    inputs: Inputs,
+    outputs: tuple[str, ...],
+    ended: Ended,
 ) -> None:
     """What the arena has no room for goes through a segment of its own."""
     size = room_for(inputs.values())

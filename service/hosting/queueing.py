@@ -9,7 +9,8 @@ from typing import Protocol
 
 from service.backends.base import Array
 from service.errors import Conflict, Unavailable
-from service.hosting.calls import Call, Shapes
+from service.hosting.batching import Batch, joiner
+from service.hosting.calls import Call, Shapes, Work
 from service.hosting.deadlines import Deadlines
 from service.hosting.engines import Loaded, Servable, Serving
 from service.hosting.exchange import run
@@ -58,6 +59,9 @@ class EngineQueue:
         """Bytes that outputs take for input shapes that gave more than fitted."""
         self._drained: asyncio.Future[None] | None = None
         self._given_up = False
+        self._timer: asyncio.TimerHandle | None = None
+        """Set while requests wait to be joined by others."""
+        self._joiner = joiner(self, engine, self.serving.batching)
         home.suspicion.members.append(self)
 
     async def infer(self, inputs: Mapping[str, Array], outputs: Sequence[str], seconds: float) -> list[Array]:
@@ -74,6 +78,7 @@ class EngineQueue:
     def renew(self, engine: Servable) -> None:
         """The engine as it was read last: how it is served may have changed."""
         self.engine, self.serving = engine, Serving.from_json(engine.serving)
+        self._joiner = joiner(self, engine, self.serving.batching)
 
     async def ensure_loaded(self) -> None:
         """Raises what loading raises."""
@@ -115,14 +120,27 @@ class EngineQueue:
             if not self._usable():
                 self._start_loading()
                 return
-            call = self._waiting.popleft()
-            if not call.answer.done():
-                self._start(call)
+            if self._waiting[0].answer.done():  # whoever asked has left just now
+                self._waiting.popleft()
+                continue
+            work = self._next()
+            if work is None:
+                return
+            self._start(work)
 
-    def ended(self, work: Call, missing: int, failed: bool) -> None:
+    def again(self, calls: Sequence[Call]) -> None:
+        """A run of several calls has failed: each is to run by itself."""
+        for call in reversed(calls):
+            if not call.answer.done():
+                self._waiting.appendleft(call)
+
+    def ended(self, work: Work, missing: int, failed: bool) -> None:
         """A run has ended."""
         self.running -= 1
-        self._deadlines.discard(work)
+        for call in work.calls:
+            call.running = False
+            if call.answer.done():
+                self._deadlines.discard(call)
         self.last_used = self._loop.time()
         if missing:
             self._remember(work.shapes, missing)
@@ -142,7 +160,8 @@ class EngineQueue:
 
     def _admit(self, call: Call) -> None:
         free = self.serving.instances - self.running
-        if free > 0 and not self._waiting and self._usable() and not self._home.troubled:
+        plain = self._joiner is None and not self._home.troubled
+        if plain and free > 0 and not self._waiting and self._usable():
             self._start(call)
             return
         if self._given_up:
@@ -161,15 +180,32 @@ class EngineQueue:
     def _usable(self) -> bool:
         return self.loaded is not None and self.loaded.process.alive
 
-    def _start(self, call: Call) -> None:
+    def _next(self) -> Call | Batch | None:
+        """Takes out what runs next; None where others may still join it."""
+        if self._joiner is None or self._home.troubled:  # after a crash, each runs by itself
+            return self._waiting.popleft()
+        chosen = self._joiner.next(self._waiting, self._loop.time())
+        if not isinstance(chosen, float):
+            return chosen
+        if self._timer is None:
+            self._timer = self._loop.call_later(chosen, self._fire)
+        return None
+
+    def _fire(self) -> None:
+        self._timer = None
+        self.pump()
+
+    def _start(self, work: Call | Batch) -> None:
         assert self.loaded is not None
-        room = self._rooms.get(call.shapes, LEAST_ROOM)
+        room = self._rooms.get(work.shapes, LEAST_ROOM)
         try:
-            run(self.loaded.process, self.loaded.name, call.inputs, call.outputs, room, call.ran)
+            run(self.loaded.process, self.loaded.name, work.inputs, work.outputs, room, work.ran)
         except Exception as error:
-            call.end(error)
+            for call in work.calls:
+                call.end(error)
             return
-        call.running = True
+        for call in work.calls:
+            call.running = True
         self.running += 1
 
     def _remember(self, shapes: Shapes, size: int) -> None:

@@ -16,16 +16,30 @@ _NAMES = {datatype.numpy: name for name, datatype in DATATYPES.items()}
 _DTYPES = {name: datatype.numpy for name, datatype in DATATYPES.items()}
 
 
-def room_for(arrays: Iterable[Array]) -> int:
+class Rows:
+    """Arrays that are placed one below the other, as one."""
+
+    def __init__(self, parts: tuple[Array, ...]) -> None:
+        self.parts = parts
+        self.dtype = parts[0].dtype
+        self.shape = (sum(map(len, parts)), *parts[0].shape[1:])
+        self.nbytes = sum(part.nbytes for part in parts)
+
+
+def room_for(arrays: Iterable[Array | Rows]) -> int:
     """Bytes that the arrays take together; never 0."""
     return sum(aligned(array.nbytes) for array in arrays) or ALIGNMENT
 
 
-def place(named: Iterable[tuple[str, Array]], memory: Any, offset: int) -> tuple[Placed, ...]:
+def place(named: Iterable[tuple[str, Array | Rows]], memory: Any, offset: int) -> tuple[Placed, ...]:
     """Copies the arrays into memory, one after the other from `offset` on, as contiguous rows."""
     placed = []
     for name, array in named:
-        np.ndarray(array.shape, array.dtype, memory, offset)[...] = array
+        target = np.ndarray(array.shape, array.dtype, memory, offset)
+        if isinstance(array, Rows):
+            np.concatenate(array.parts, out=target)
+        else:
+            target[...] = array
         placed.append((name, _NAMES[array.dtype], array.shape, offset))
         offset += aligned(array.nbytes)
     return tuple(placed)
