@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 from service.backends.base import Backend
@@ -9,8 +10,9 @@ from service.backends.base import Backend
 BACKENDS = ("tensorrt", "tensorrt_rtx", "onnxruntime")
 
 
+@cache
 def backend(name: str, plugin_libraries: tuple[Path, ...] = (), kernel_cache: Path = Path("kernels")) -> Backend:
-    """Raises ImportError where the runtime is not installed, once it is used."""
+    """One instance a process: TensorRT knows each creator once. Raises ImportError, once used, without the runtime."""
     if name == "onnxruntime":
         from service.backends.onnxruntime import OnnxRuntime
 
