@@ -44,7 +44,6 @@ claims.succeed(claim, Path(plan), BUILT)
 POINTS = {
     "in the transaction of the second chunk": ("INSERT INTO chunks", 2),
     "between the first chunk and the second": ("INSERT INTO chunks", 1),
-    "when all chunks are there": ("INSERT INTO blobs", 1),
     "before the commit that makes it ready": ("UPDATE engines", 1),
 }
 
