@@ -67,7 +67,7 @@ def test_a_real_encoder_is_built_and_right_through_http(service: Any, case: Path
     with ThreadPoolExecutor(16) as pool:
         errors = list(pool.map(ask, range(64)))
     assert max(errors) < 1e-2
-    (reference,) = client.infer(engine["id"], inputs, reference=True).values()
+    (reference,) = client.infer(engine["id"], inputs, parameters={"reference": True}).values()
     assert error(reference, example["encoded"], inputs["mask"]) < 1e-2
     started = time.perf_counter()
     for _ in range(50):
@@ -87,7 +87,9 @@ def test_shapes_outside_the_profile_are_refused_and_the_next_request_is_right(se
         hidden = np.random.default_rng(0).standard_normal((*shape, 384)).astype(np.float16)
         mask = np.zeros((shape[0], 1, 1, shape[1]), np.float16)
         (got,) = service.client.infer(case.stem, {"hidden": hidden, "mask": mask}).values()
-        (expected,) = service.client.infer(case.stem, {"hidden": hidden, "mask": mask}, reference=True).values()
+        (expected,) = service.client.infer(
+            case.stem, {"hidden": hidden, "mask": mask}, parameters={"reference": True}
+        ).values()
         assert error(got, expected, mask) < 2e-2
     (got,) = service.client.infer(case.stem, {name: example[name] for name in ("hidden", "mask")}).values()
     assert error(got, example["encoded"], example["mask"]) < 1e-2
@@ -101,7 +103,7 @@ def test_the_mlp_block_in_fp16(service: Any) -> None:
     assert (engine["backend"], engine["runnable"]) == ("tensorrt_rtx", True)
     x = np.random.default_rng(1).standard_normal((16, HIDDEN)).astype(np.float16)
     (got,) = service.client.infer("mlp", {"x": x}).values()
-    (expected,) = service.client.infer("mlp", {"x": x}, reference=True).values()
+    (expected,) = service.client.infer("mlp", {"x": x}, parameters={"reference": True}).values()
     difference = np.linalg.norm(got.astype(np.float64) - expected.astype(np.float64))
     relative = difference / np.linalg.norm(expected.astype(np.float64))
     print(f"\nmlp block: error against the reference {relative:.1e}")
