@@ -10,7 +10,7 @@ from functools import lru_cache
 from onnx import FunctionProto, ModelProto, NodeProto, ValueInfoProto, helper
 
 from service.backends.base import PluginUse
-from service.network.graph import CONTRIB, NATIVE_DOMAIN, Graph, Placement
+from service.network.graph import CONTRIB, NATIVE_DOMAIN, Alike, Graph, Placement
 from service.plugins.fields import jsonable
 from service.plugins.plugin import CudaPlugin
 from service.plugins.references import IR_VERSION, overload, reference_function
@@ -20,11 +20,14 @@ def complete(graph: Graph, outputs: Sequence[ValueInfoProto]) -> ModelProto:
     """Attaches one function for each variant of a plugin, and points the nodes to them."""
     model = graph.model
     functions: dict[tuple[str, str, str], FunctionProto] = {}
+    known: dict[Alike, FunctionProto] = {}
     for node in model.graph.node:
         placement = graph.placements.get(node.name)
         if placement is not None and placement.plugin is not None:
-            function = function_of(variant_of(placement.plugin, node))
-            node.overload = function.overload
+            # What an overload depends on is read from files: once for nodes that are written alike.
+            alike = placement.alike(node)
+            function = known.get(alike) or function_of(variant_of(placement.plugin, node))
+            known[alike], node.overload = function, function.overload
             functions[function.domain, function.name, function.overload] = function
     model.ir_version = IR_VERSION
     del model.functions[:], model.graph.output[:], model.graph.value_info[:]

@@ -56,7 +56,7 @@ class Tensors:
                 del tensor.external_data[:]
         except TensorFault as fault:
             self.faults.report(pointer, f"the tensor {shorten(tensor.name) or 'without a name'}: {fault}")
-            _empty(tensor)
+            empty(tensor)
 
     def _check_external(self, tensor: TensorProto, count: int) -> None:
         if tensor.data_type == TensorProto.STRING:
@@ -75,7 +75,7 @@ class Tensors:
         if offset + length > available:
             ends = f"its data ends at byte {offset + length} of {shorten(location)!r}"
             raise TensorFault(f"{ends}, and the part has {available} bytes")
-        _empty(tensor)
+        empty(tensor)
         if size <= SMALL:
             tensor.raw_data = _read(part, offset, size)
         else:
@@ -156,6 +156,7 @@ def _expect(wanted: int, found: int, what: str) -> None:
         raise TensorFault(f"expected {wanted} {what} for its shape, got {found}")
 
 
-def _empty(tensor: TensorProto) -> None:
+def empty(tensor: TensorProto) -> None:
+    """Takes the data away, whatever form it has; name, type and shape stay."""
     for kind in (*_TYPED, "raw_data", "data_location", "external_data"):
         tensor.ClearField(kind)

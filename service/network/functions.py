@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from onnx import FunctionProto, ModelProto, NodeProto, inliner
+from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
 
 from service.network.bodies import Faults, shorten
+from service.network.external import empty
 from service.network.graph import CONTRIB, NATIVE_DOMAIN, bodies
 from service.network.operators import STANDARD_DOMAINS, signature
 from service.plugins.catalogue import Catalogue
+from service.shape_rules.runner import shared
 
 Key = tuple[str, str, str]
 """Domain, name, overload."""
@@ -48,14 +50,17 @@ def expand(model: ModelProto, catalogue: Catalogue, most_nodes: int, faults: Fau
 
 
 def _inline(model: ModelProto, faults: Faults) -> None:
-    try:
-        expanded = inliner.inline_local_functions(model)
-    except Exception as error:  # the inliner has no error of its own
-        faults.report("/model/functions", f"functions cannot be expanded: {shorten(str(error).rpartition(': ')[2])}")
-        del model.functions[:]
-        return
+    constants = GraphProto(initializer=model.graph.initializer)
+    # Weights need not travel: their names and types are enough.
+    for tensor in model.graph.initializer:
+        empty(tensor)
+    expanded, said = shared().expand(model)
+    if said:
+        faults.report("/model/functions", f"functions cannot be expanded: {shorten(said.rpartition(': ')[2])}")
+        expanded = model
     model.CopyFrom(expanded)
-    del model.functions[:]
+    del model.functions[:], model.graph.initializer[:]
+    model.graph.initializer.extend(constants.initializer)
 
 
 def _check_name(function: FunctionProto, pointer: str, catalogue: Catalogue, faults: Faults) -> None:

@@ -37,6 +37,9 @@ JSON_WORDS = Words("/network", "inputs", "constants", "nodes", "outputs", "attri
 FILE_WORDS = Words("/model/graph", "input", "initializer", "node", "output", "attribute")
 
 
+Alike = tuple[type[Any], str, tuple[bool, ...], int]
+
+
 @dataclass(frozen=True)
 class Placement:
     """A plugin's node. `spots` leads from a field or tensor, as the plugin calls it, to where the user wrote it.
@@ -55,6 +58,10 @@ class Placement:
     @property
     def title(self) -> str:
         return f"{self.namespace}.{self.name}" if self.namespace else self.name
+
+    def alike(self, node: NodeProto) -> Alike:
+        """Equal for nodes of one plugin with equal fields, and with the same tensors present."""
+        return type(self.plugin), repr(self.fields), tuple(map(bool, node.input)), len(node.output)
 
 
 @dataclass

@@ -6,15 +6,16 @@ import re
 from collections import ChainMap
 from collections.abc import Collection, Mapping, Sequence
 
-from onnx import GraphProto, ModelProto, NodeProto, TypeProto, shape_inference
+from onnx import GraphProto, NodeProto, TypeProto
 
 from service.network.bodies import shorten
 from service.network.graph import Graph, bodies
-from service.network.rules import PluginRules, applied, tensor_type
+from service.network.rules import PluginRules, tensor_type
 from service.network.skeleton import Skeleton, type_of
 from service.network.type_checks import type_faults
 from service.plugins.plugin import PluginFault
 from service.plugins.shapes import render
+from service.shape_rules.runner import shared
 
 Types = Mapping[str, TypeProto]
 # `(op_type:If, node name: 3): [ShapeInferenceError] Inference error(s): (op_type:Add, node name: 4): ...`
@@ -29,37 +30,27 @@ def infer(graph: Graph, unsound: Collection[str], declared: Mapping[str, TypePro
     """
     skeleton = Skeleton(graph, unsound, declared)
     rules = PluginRules(skeleton.nodes, graph.placements)
-    with applied(rules):
-        inferred, said = _run(skeleton.model)
+    inferred, text = shared().infer(skeleton.model, rules.apply)
+    said = _by_node(text)
     views: dict[int, Types] = {}
     types = _look(inferred.graph, {}, views)
     for index, node in enumerate(skeleton.nodes):
         _report(graph, node, views.get(index, {}), rules.faults.get(index, []), said.get(index))
-    if -1 in said:
-        graph.faults.report(graph.words.graph, f"types cannot be inferred: {shorten(said[-1])}")
+    if text and not said:
+        graph.faults.report(graph.words.graph, f"types cannot be inferred: {shorten(_cleaned(text))}")
     return types
-
-
-def _run(model: ModelProto) -> tuple[ModelProto, dict[int, str]]:
-    """The model with types, and what ONNX has against nodes, by index."""
-    try:
-        return shape_inference.infer_shapes(model, strict_mode=True, data_prop=True), {}
-    except shape_inference.InferenceError as error:
-        said = _by_node(str(error))
-    except Exception as error:  # a rule that throws anything else ends the inference of the whole graph
-        said = _by_node(str(error)) or {-1: str(error)}
-    try:
-        return shape_inference.infer_shapes(model, strict_mode=False, data_prop=True), said
-    except Exception:
-        return ModelProto(), said
 
 
 def _by_node(text: str) -> dict[int, str]:
     matches = list(_AT.finditer(text))
-    ends = [*(match.start() for match in matches[1:]), len(text)]
-    said = {int(match[1]): text[match.end() : end] for match, end in zip(matches, ends, strict=True)}
-    cleaned = {index: _MARKS.sub("", each).strip() for index, each in said.items()}
+    ends = [*(match.start() for match in matches), len(text)][1:]
+    said = {int(match[1]): text[match.end() : end] for match, end in zip(matches, ends, strict=False)}
+    cleaned = {index: _cleaned(each) for index, each in said.items()}
     return {index: each for index, each in cleaned.items() if each}
+
+
+def _cleaned(text: str) -> str:
+    return _MARKS.sub("", text).strip()
 
 
 def _look(graph: GraphProto, outer: Types, views: dict[int, Types]) -> Types:

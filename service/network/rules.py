@@ -1,108 +1,45 @@
-"""Plugins' own rules within ONNX's shape inference, and ONNX's rules where they cannot be left to themselves."""
+"""Plugins' own rules within ONNX's shape inference."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from threading import Lock
 
-from onnx import NodeProto, TensorProto, TypeProto, defs, shape_inference
+from onnx import GraphProto, NodeProto, TensorProto, TypeProto, ValueInfoProto
 
 from service.datatypes import DATATYPES, datatype_from_onnx
 from service.network.graph import Placement
-from service.network.skeleton import PLUGIN, RULES_DOMAIN
 from service.plugins.plugin import PluginFault
 from service.plugins.tensors import TensorType
-
-Context = shape_inference.InferenceContext
+from service.shape_rules.messages import FINAL
 
 
 @dataclass
 class PluginRules:
-    """The plugins of one graph while it is inferred, by index in the skeleton; `faults` by index too."""
+    """The plugins of one graph while it is inferred. `faults` is what is wrong with nodes, by index in the skeleton."""
 
     nodes: Sequence[NodeProto]
     placements: Mapping[str, Placement]
     faults: dict[int, list[PluginFault]] = field(default_factory=dict)
 
-    def apply(self, context: Context) -> None:
-        """Sets the outputs' types of one node, or keeps what is wrong with it."""
-        index = context.get_attribute("index").i
+    def apply(self, question: GraphProto) -> GraphProto:
+        """The types of one node's outputs, none where something is wrong with it."""
+        index = int(question.name)
         node = self.nodes[index]
         plugin = self.placements[node.name].plugin
         assert plugin is not None
-        given = [tensor_type(context.get_input_type(at)) if name else None for at, name in enumerate(node.input)]
+        given = [
+            tensor_type(each.type) if name else None for name, each in zip(node.input, question.input, strict=True)
+        ]
         try:
             faults = list(plugin.input_faults(given))
             types = [] if faults else plugin.infer(given)
-        except Exception as error:  # whatever a stranger's check does; ONNX would give up on the whole graph
+        except Exception as error:  # whatever a stranger's check does
             faults, types = [PluginFault(f"{plugin.name} cannot say: {type(error).__name__}: {error}")], []
         if faults:
             self.faults[index] = faults
-        for at, kind in enumerate(types[: len(node.output)]):
-            if kind.datatype is not None:
-                context.set_output_type(at, type_proto(kind))
-
-
-_CURRENT: ContextVar[PluginRules] = ContextVar("plugin rules")
-_LOCK = Lock()
-
-
-@contextmanager
-def applied(rules: PluginRules) -> Iterator[None]:
-    """Makes inference in this thread (or task) use these rules."""
-    with _LOCK:
-        _register()
-    token = _CURRENT.set(rules)
-    try:
-        yield
-    finally:
-        _CURRENT.reset(token)
-
-
-@cache
-def _register() -> None:
-    """Teaches ONNX the one operator that stands for all plugins, and corrects one of its own."""
-    schema = defs.OpSchema
-    everything = sorted(defs.get_schema("Identity").type_constraints[0].allowed_type_strs)
-    many = schema.FormalParameterOption.Variadic
-
-    def parameter(name: str, kind: str) -> defs.OpSchema.FormalParameter:
-        return schema.FormalParameter(name, kind, param_option=many, is_homogeneous=False, min_arity=0)
-
-    plugin = schema(
-        PLUGIN, RULES_DOMAIN, 1,
-        inputs=[parameter("inputs", "T")],
-        outputs=[parameter("outputs", "U")],
-        type_constraints=[("T", everything, ""), ("U", everything, "")],
-        attributes=[schema.Attribute("index", schema.AttrType.INT, required=True)],
-    )  # fmt: skip
-    plugin.set_type_and_shape_inference_function(lambda context: _CURRENT.get().apply(context))
-    defs.register_schema(plugin)
-    for each in defs.get_all_schemas_with_history():
-        if each.name == "Slice" and each.domain == "":
-            _replace_rule(each, _without_negative(each.get_type_and_shape_inference_function()))
-
-
-def _replace_rule(schema: defs.OpSchema, rule: Callable[[Context], None]) -> None:
-    schema.set_type_and_shape_inference_function(rule)
-    defs.deregister_schema(schema.name, schema.since_version, schema.domain)
-    defs.C.register_schema(schema)
-
-
-def _without_negative(rule: Callable[[Context], None]) -> Callable[[Context], None]:
-    """ONNX 1.23 ends the process over a Slice of a negative dimension, which other operators' rules can give."""
-
-    def guarded(context: Context) -> None:
-        given = context.get_input_type(0)
-        if given is None or any(dim.dim_value < 0 for dim in given.tensor_type.shape.dim):
-            return
-        rule(context)
-
-    return guarded
+        known = [type_proto(kind) if kind.datatype else TypeProto() for kind in types[: len(node.output)]]
+        return GraphProto(name="" if faults else FINAL, output=[ValueInfoProto(type=kind) for kind in known])
 
 
 def tensor_type(given: TypeProto | None) -> TensorType:

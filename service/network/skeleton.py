@@ -6,17 +6,14 @@ file. Nodes that ONNX has no rules for are left out, plugins' nodes become the o
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 
-from onnx import GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto, helper
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto, helper
 
-from service.network.graph import SMALL, Graph, bodies
+from service.network.graph import SMALL, Alike, Graph, bodies
 from service.network.operators import STANDARD_DOMAINS
 from service.plugins.references import IR_VERSION
-
-RULES_DOMAIN = "planforge.rules"
-PLUGIN = "Plugin"
-LARGEST_STEP = 2**31
+from service.shape_rules.messages import PLUGIN, RULES_DOMAIN
 
 
 class Skeleton:
@@ -27,8 +24,8 @@ class Skeleton:
         self.model = ModelProto(ir_version=IR_VERSION, opset_import=opsets)
         self.model.graph.name = "skeleton"
         self.nodes: list[NodeProto] = []
+        self._alike: dict[Alike, int] = {}
         self._graph, self._skipped, self._declared = graph, skipped, declared
-        self._steps: dict[str, bool] = {}
         source, target = graph.model.graph, self.model.graph
         target.input.extend(source.input)
         self._keep_constants(source, target)
@@ -45,7 +42,6 @@ class Skeleton:
     def _keep(self, tensor: TensorProto, target: GraphProto) -> None:
         if is_small(tensor):
             target.initializer.append(tensor)
-            self._steps[tensor.name] = _are_steps(tensor)
         else:
             self._declare(tensor.name, type_of(tensor.data_type, tensor.dims))
 
@@ -65,7 +61,6 @@ class Skeleton:
             copy.CopyFrom(node)
             copy.ClearField("doc_string")
             self._name(copy, node)
-            self._guard_steps(copy)
             for _, body in bodies(copy):
                 self._rewrite(body)
 
@@ -80,7 +75,9 @@ class Skeleton:
                     self._declare(name, self._declared[name])
         elif node.name not in self._skipped:
             copy = target.node.add(op_type=PLUGIN, domain=RULES_DOMAIN, input=node.input, output=node.output)
-            copy.attribute.append(helper.make_attribute("index", len(self.nodes)))
+            alike = self._alike.setdefault(self._graph.placements[node.name].alike(node), len(self._alike))
+            copy.attribute.append(_integer("index", len(self.nodes)))
+            copy.attribute.append(_integer("alike", alike))
             self._name(copy, node)
 
     def _add_constant(self, node: NodeProto) -> bool:
@@ -88,21 +85,10 @@ class Skeleton:
         if node.op_type != "Constant" or node.domain != "" or len(node.output) != 1:
             return False
         for attribute in node.attribute:
-            if attribute.name == "value":
-                if not is_small(attribute.t):
-                    self._declare(node.output[0], type_of(attribute.t.data_type, attribute.t.dims))
-                    return True
-                self._steps[node.output[0]] = _are_steps(attribute.t)
-            elif attribute.name in ("value_int", "value_ints"):
-                self._steps[node.output[0]] = all(abs(each) < LARGEST_STEP for each in [attribute.i, *attribute.ints])
+            if attribute.name == "value" and not is_small(attribute.t):
+                self._declare(node.output[0], type_of(attribute.t.data_type, attribute.t.dims))
+                return True
         return False
-
-    def _guard_steps(self, copy: NodeProto) -> None:
-        # ONNX 1.23 cuts the steps of a Slice of a shape to 32 bits, and never ends where that leaves 0.
-        if copy.op_type == "Slice" and len(copy.input) > 4 and copy.input[4] and not self._steps.get(copy.input[4]):
-            unknown = f"planforge.steps.{copy.name}"
-            self._declare(unknown, type_of(TensorProto.INT64, [None]))
-            copy.input[4] = unknown
 
     def _rewrite(self, body: GraphProto) -> None:
         originals = list(body.node)
@@ -113,6 +99,10 @@ class Skeleton:
             self._keep(tensor, body)
         for node in nodes:
             self._add(node, body)
+
+
+def _integer(name: str, value: int) -> AttributeProto:
+    return AttributeProto(name=name, type=AttributeProto.INT, i=value)
 
 
 def is_small(tensor: TensorProto) -> bool:
@@ -130,16 +120,3 @@ def _has_data(tensor: TensorProto) -> bool:
 def type_of(datatype: int, dims: Collection[int | None]) -> TypeProto:
     """A tensor's type; None (and what is no size) is an unknown dimension."""
     return helper.make_tensor_type_proto(datatype, [None if dim is None or dim < 0 else dim for dim in dims])
-
-
-def _are_steps(tensor: TensorProto) -> bool:
-    if tensor.data_type not in (TensorProto.INT32, TensorProto.INT64):
-        return True
-    return all(abs(each) < LARGEST_STEP for each in _integers(tensor))
-
-
-def _integers(tensor: TensorProto) -> Iterator[int]:
-    width = 4 if tensor.data_type == TensorProto.INT32 else 8
-    for start in range(0, len(tensor.raw_data), width):
-        yield int.from_bytes(tensor.raw_data[start : start + width], "little", signed=True)
-    yield from (tensor.int32_data if width == 4 else tensor.int64_data)

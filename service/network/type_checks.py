@@ -48,15 +48,20 @@ def spelt(kind: TypeProto) -> str:
     which = kind.WhichOneof("value")
     if which in ("tensor_type", "sparse_tensor_type"):
         number = getattr(kind, which).elem_type
-        element = _SPELT.get(number) or TensorProto.DataType.Name(number).lower()
+        element = _SPELT.get(number) or _element(number)
         return f"{which.removesuffix('_type')}({element})"
     if which == "sequence_type":
         return f"seq({spelt(kind.sequence_type.elem_type)})"
     if which == "optional_type":
         return f"optional({spelt(kind.optional_type.elem_type)})"
     if which == "map_type":
-        return f"map({TensorProto.DataType.Name(kind.map_type.key_type).lower()},{spelt(kind.map_type.value_type)})"
+        return f"map({_element(kind.map_type.key_type)},{spelt(kind.map_type.value_type)})"
     return "unknown"
+
+
+def _element(number: int) -> str:
+    # Rules pass on whatever number an attribute has.
+    return TensorProto.DataType.Name(number).lower() if number in TensorProto.DataType.values() else f"type {number}"
 
 
 _NUMBERS = {
