@@ -42,7 +42,7 @@ KINDS: dict[str, tuple[Change, str, str]] = {
         lambda body: body["network"]["inputs"][0].update(shape=[-1, 8]), "/network/inputs/0/shape/0", "-1",
     ),
     "unknown operator": (
-        lambda body: add_node(body, op="Frob", inputs=["y"], outputs=["z"]), "/network/nodes/1/op", "Frob",
+        lambda body: add_node(body, op="Frob", inputs=["y"], outputs=["z"]), "/network/nodes/1", "Frob",
     ),
     "unknown plugin": (lambda body: node(body).update(plugin="Frob"), "/network/nodes/0/plugin", "Frob"),
     "unknown version": (lambda body: node(body).update(version="9"), "/network/nodes/0/version", "9"),
@@ -126,7 +126,7 @@ def test_every_fault_at_once(body: Body, faults: Refuse) -> None:
     body["network"]["outputs"] = ["nope"]
     body["profiles"] = []
     assert faults(body).keys() >= {
-        "/network/nodes/0/fields/scael", "/network/nodes/0/fields/activation", "/network/nodes/1/op",
+        "/network/nodes/0/fields/scael", "/network/nodes/0/fields/activation", "/network/nodes/1",
         "/network/outputs/0",
     }  # fmt: skip
 
