@@ -7,6 +7,8 @@ import os
 import signal
 
 PR_SET_PDEATHSIG = 1
+DEVICE_LOST = 70
+"""The status of an engine host that ends because only a new process can use its device again."""
 
 
 def end_with_parent(parent: int) -> None:
@@ -18,6 +20,8 @@ def end_with_parent(parent: int) -> None:
 
 def outcome(status: int) -> str:
     """A return code in words: `was killed by signal 9 (SIGKILL)`."""
+    if status == DEVICE_LOST:
+        return "has lost its device to a CUDA error that stays"
     if status >= 0:
         return f"ended with status {status}"
     return f"was killed by signal {-status} ({signal.Signals(-status).name})"

@@ -111,6 +111,14 @@ class ExecutionFailed(ServiceError):
     title = "Execution failed"
 
 
+class DeviceLost(ExecutionFailed):
+    """A CUDA error that stays: nothing works on the device any more until the process ends."""
+
+    status = 503
+    title = "Device lost"
+    retry_after = 1.0
+
+
 def problem_details(error: ServiceError) -> dict[str, object]:
     """RFC 9457 problem details, as errors are answered and kept."""
     details: dict[str, object] = {

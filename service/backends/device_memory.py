@@ -9,8 +9,11 @@ from typing import Any
 import numpy as np
 
 from service.backends.base import Array
-from service.errors import ExecutionFailed
+from service.errors import DeviceLost, ExecutionFailed
 
+# Illegal address, launch timeout, assert, hardware stack, illegal instruction, misaligned address, address space,
+# program counter, launch failure, ECC: after any of these every further call on the context fails.
+STICKY = frozenset({214, 700, 702, 710, 714, 715, 716, 717, 718, 719})
 SMALLEST = 256
 """Bytes: TensorRT wants an address also for a tensor without elements."""
 
@@ -22,11 +25,12 @@ def cudart() -> Any:
 
 
 def checked(result: tuple[Any, ...]) -> Any:
-    """The value of a CUDA call. Raises ExecutionFailed."""
+    """The value of a CUDA call. Raises ExecutionFailed, or DeviceLost where the error stays."""
     status, *values = result
     if int(status) != 0:
         text = cudart().cudaGetErrorString(status)[1].decode()
-        raise ExecutionFailed(f"CUDA: {text} ({status.name})")
+        kind = DeviceLost if int(status) in STICKY else ExecutionFailed
+        raise kind(f"CUDA: {text} ({status.name})")
     return values[0] if len(values) == 1 else tuple(values)
 
 

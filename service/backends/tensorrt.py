@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 from functools import cached_property
 from pathlib import Path
@@ -12,6 +13,7 @@ from service.backends.flavour import Flavour
 from service.backends.gpu import host_gpu
 from service.backends.importers import aliases
 from service.backends.plan_builder import PlanBuilder
+from service.backends.runtime_cache import RuntimeCache
 from service.errors import Conflict
 from service.plugins.catalogue import Found, discover
 from service.plugins.creator import register
@@ -71,18 +73,21 @@ class TensorRT:
         from service.backends.tensorrt_session import TensorRTSession
 
         registration, trt = self.registration, self.flavour.trt
-        registration.faults.clear()
         runtime = trt.Runtime(self.logger)
-        engine = runtime.deserialize_cuda_engine(plan.read_bytes())
+        data = plan.read_bytes()
+        self.logger.errors.clear()
+        engine = runtime.deserialize_cuda_engine(data)
         if engine is None:
             raise Conflict(self._refusal())
-        return TensorRTSession(trt, runtime, engine, registration)
+        gpu = host_gpu()
+        made_for = f"{hashlib.sha256(data).hexdigest()[:32]}-{gpu and gpu.target}-{gpu and gpu.driver}"
+        cache = RuntimeCache(self._cache.with_name("runtime") / f"{made_for}-{trt.__version__}")
+        return TensorRTSession(trt, runtime, engine, registration, cache)
 
     def _refusal(self) -> str:
-        faults = self.registration.faults
-        if any(isinstance(error, StalePlugin) for _, error in faults.caught):
-            return faults.message() or ""
-        said = faults.message() or self.logger.first_error()
+        said, error = self.registration.faults.take() or (self.logger.first_error(), None)
+        if isinstance(error, StalePlugin):
+            return said
         return f"{self.name} {self.flavour.trt.__version__} does not take the plan: {said}"
 
 

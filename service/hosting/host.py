@@ -17,8 +17,8 @@ import traceback
 from pathlib import Path
 
 from service.backends.base import Session
-from service.children import end_with_parent
-from service.errors import ServiceError
+from service.children import DEVICE_LOST, end_with_parent
+from service.errors import DeviceLost, ServiceError
 from service.hosting.channel import Receiver, send
 from service.hosting.leading import Lead
 from service.hosting.memory import new_segment, open_segment
@@ -75,6 +75,9 @@ class Host:
                 reply, outgoing = self._run(message, descriptor)
             else:
                 reply = Done(message.call, self._control(message))
+        except DeviceLost as error:
+            print(error, file=sys.stderr, flush=True)
+            os._exit(DEVICE_LOST)  # only a new process gets the device back
         except Exception as error:
             reply = failure(message.call, error)
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -19,21 +20,29 @@ class StalePlugin(Exception):
 
 @dataclass
 class Faults:
-    """Exceptions from TensorRT's callbacks, which TensorRT itself would lose."""
+    """Exceptions from TensorRT's callbacks, which TensorRT itself would lose. Callbacks come in the caller's thread, so
+    engines that run side by side do not see each other's."""
 
-    caught: list[tuple[str, Exception]] = field(default_factory=list)
+    caught: list[tuple[int, str, Exception]] = field(default_factory=list)
 
     @contextmanager
     def recorded(self, where: str) -> Iterator[None]:
         try:
             yield
         except Exception as error:
-            self.caught.append((where, error))
+            self.caught.append((threading.get_ident(), where, error))
             raise
 
     def message(self) -> str | None:
-        """The first one, as a sentence."""
-        return f"{self.caught[0][0]}: {self.caught[0][1]}" if self.caught else None
+        """The first of all, as a sentence."""
+        return f"{self.caught[0][1]}: {self.caught[0][2]}" if self.caught else None
+
+    def take(self) -> tuple[str, Exception] | None:
+        """The first of this thread, as a sentence and itself; all of this thread are forgotten."""
+        mine = [each for each in self.caught if each[0] == threading.get_ident()]
+        for each in mine:
+            self.caught.remove(each)
+        return (f"{mine[0][1]}: {mine[0][2]}", mine[0][2]) if mine else None
 
     def clear(self) -> None:
         self.caught.clear()

@@ -48,7 +48,7 @@ def error(got: Array, expected: Array, mask: Array) -> float:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.stem)
 def test_a_real_encoder_is_built_and_right_through_http(service: Any, case: Path) -> None:
-    client, example = service.client, np.load(case.with_suffix(".npz"))
+    client, example = service.client, dict(np.load(case.with_suffix(".npz")))
     engine = client.wait(client.build_onnx(case, {"name": case.stem, "profiles": [PROFILE]})["id"], timeout=300)
     assert (engine["backend"], engine["runnable"]) == ("tensorrt_rtx", True)
     assert [(plugin["name"], plugin["nodes"]) for plugin in engine["plugins"]] in (
