@@ -1,4 +1,4 @@
-"""The runtime cache's file. TensorRT's cache needs a GPU: FakeCache stands in for it, and is a FAKE that holds bytes."""
+"""The runtime cache's file. TensorRT's cache needs a GPU: FakeCache, a FAKE that holds bytes, stands in for it."""
 
 from __future__ import annotations
 
