@@ -26,7 +26,12 @@ def needs(node: NodeProto) -> Iterator[str]:
 
 def sort(graph: GraphProto) -> list[Cycle]:
     """Puts the nodes in order, keeping theirs where it is one already. Gives the cycles, if there are any."""
-    maker = {name: index for index, node in enumerate(graph.node) for name in node.output if name}
+    # A name that is made twice belongs to whoever stands first, as it does in what is said about it.
+    maker: dict[str, int] = dict.fromkeys((each.name for each in (*graph.input, *graph.initializer)), -1)
+    for index, node in enumerate(graph.node):
+        for name in node.output:
+            maker.setdefault(name, index)
+    maker = {name: index for name, index in maker.items() if index >= 0 and name}
     needed = [{maker[name] for name in needs(node) if name in maker} for node in graph.node]
     if all(index > max(before, default=-1) for index, before in enumerate(needed)):
         return []

@@ -6,14 +6,18 @@ file. Nodes that ONNX has no rules for are left out, plugins' nodes become the o
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping
 
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto, helper
 
-from service.network.graph import SMALL, Alike, Graph, bodies
+from service.network.graph import Alike, Graph, bodies
 from service.network.operators import STANDARD_DOMAINS
 from service.plugins.references import IR_VERSION
 from service.shape_rules.messages import PLUGIN, RULES_DOMAIN
+
+MOST_ELEMENTS = 1024
+"""Of a constant that may say something about shapes."""
 
 
 class Skeleton:
@@ -26,28 +30,33 @@ class Skeleton:
         self.nodes: list[NodeProto] = []
         self._alike: dict[Alike, int] = {}
         self._graph, self._skipped, self._declared = graph, skipped, declared
+        self._known: set[str] = set()
         source, target = graph.model.graph, self.model.graph
-        target.input.extend(source.input)
-        self._keep_constants(source, target)
-        for node in source.node:
-            self._add(node, target)
-        target.output.extend(ValueInfoProto(name=each.name) for each in source.output)
-
-    def _keep_constants(self, source: GraphProto, target: GraphProto) -> None:
+        for given in source.input:
+            self._declare(given.name, given.type)
         for tensor in source.initializer:
             self._keep(tensor, target)
         for sparse in source.sparse_initializer:
             self._declare(sparse.values.name, type_of(sparse.values.data_type, sparse.dims))
+        for node in source.node:
+            self._add(node, target)
+        target.output.extend(ValueInfoProto(name=each.name) for each in source.output)
 
-    def _keep(self, tensor: TensorProto, target: GraphProto) -> None:
-        if is_small(tensor):
+    def _keep(self, tensor: TensorProto, target: GraphProto, name: str = "") -> None:
+        """A small constant as it is, of a large one its type: as an input, or in a body as a constant without data."""
+        name = name or tensor.name
+        if target is not self.model.graph:
+            target.initializer.append(tensor if is_small(tensor) else _without_data(tensor, name))
+        elif is_small(tensor) and name not in self._known:
+            self._known.add(name)
             target.initializer.append(tensor)
         else:
-            self._declare(tensor.name, type_of(tensor.data_type, tensor.dims))
+            self._declare(name, type_of(tensor.data_type, tensor.dims))
 
     def _declare(self, name: str, kind: TypeProto) -> None:
-        # In the outermost graph, where bodies see it too.
-        self.model.graph.input.append(ValueInfoProto(name=name, type=kind))
+        if name not in self._known:
+            self._known.add(name)
+            self.model.graph.input.append(ValueInfoProto(name=name, type=kind))
 
     def _add(self, node: NodeProto, target: GraphProto) -> None:
         if node.name in self._graph.placements:
@@ -56,7 +65,7 @@ class Skeleton:
             for name in node.output:
                 if name in self._declared and node.name not in self._skipped:
                     self._declare(name, self._declared[name])
-        elif not self._add_constant(node):
+        elif not self._add_constant(node, target):
             copy = target.node.add()
             copy.CopyFrom(node)
             copy.ClearField("doc_string")
@@ -80,13 +89,13 @@ class Skeleton:
             copy.attribute.append(_integer("alike", alike))
             self._name(copy, node)
 
-    def _add_constant(self, node: NodeProto) -> bool:
+    def _add_constant(self, node: NodeProto, target: GraphProto) -> bool:
         """Whether the node is a Constant whose tensor is too large to be looked at."""
         if node.op_type != "Constant" or node.domain != "" or len(node.output) != 1:
             return False
         for attribute in node.attribute:
             if attribute.name == "value" and not is_small(attribute.t):
-                self._declare(node.output[0], type_of(attribute.t.data_type, attribute.t.dims))
+                self._keep(attribute.t, target, node.output[0])
                 return True
         return False
 
@@ -107,7 +116,13 @@ def _integer(name: str, value: int) -> AttributeProto:
 
 def is_small(tensor: TensorProto) -> bool:
     """Whether the tensor's data is there and may be looked at."""
-    return tensor.data_location != TensorProto.EXTERNAL and tensor.ByteSize() <= SMALL and _has_data(tensor)
+    return (
+        tensor.data_location != TensorProto.EXTERNAL and math.prod(tensor.dims) <= MOST_ELEMENTS and _has_data(tensor)
+    )
+
+
+def _without_data(tensor: TensorProto, name: str) -> TensorProto:
+    return TensorProto(name=name, data_type=tensor.data_type, dims=tensor.dims)
 
 
 _DATA = ("raw_data", "float_data", "int32_data", "string_data", "int64_data", "double_data", "uint64_data")
