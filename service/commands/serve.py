@@ -37,10 +37,10 @@ def run(options: argparse.Namespace) -> int:
     settings = settings_with({"host": options.host, "port": options.port, **setting_overrides(options)})
     start_logging(settings.log_level)
     open_database(settings).close()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: None)  # the server raises them again at its end, when all is done
     with _listening(settings) as listening, ExitStack() as stack:
         server = Server(settings, _url(listening))
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, server.end)
         if not options.no_worker:
             stack.enter_context(WorkerProcess(settings, lambda: server.should_exit))
         server.run(sockets=[listening])
@@ -62,6 +62,10 @@ class Server(uvicorn.Server):
         )
         super().__init__(config)
         self._url = url
+
+    def end(self, *_: object) -> None:
+        """For signals while uvicorn does not listen to them: before it runs, and again at its end, when all is done."""
+        self.should_exit = True
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)

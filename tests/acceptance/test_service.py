@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -51,6 +53,24 @@ def test_a_signal_ends_everything(tmp_path: Path, number: signal.Signals) -> Non
         _, alive = psutil.wait_procs(family, 5)
         assert not alive
         assert not [line for line in service.said if "Traceback" in line]
+
+
+@pytest.mark.parametrize("seconds", [0.3, 1.0, 1.7, 2.5, 4.0])
+def test_a_signal_while_it_starts(tmp_path: Path, seconds: float) -> None:
+    """Whatever it is about then."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "service.cli", "serve", "--port", "0", "--data-dir", str(tmp_path)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    time.sleep(seconds)
+    family = psutil.Process(process.pid).children(recursive=True)
+    process.terminate()
+    assert process.wait(15) in (0, -signal.SIGTERM)
+    assert not psutil.wait_procs(family, 5)[1]
+    assert process.stderr is not None
+    assert "Traceback" not in process.stderr.read()
 
 
 def test_killed_hard_it_leaves_no_process(tmp_path: Path) -> None:
