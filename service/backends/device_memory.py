@@ -42,14 +42,16 @@ class Buffer:
     device: int = 0
     host: int = 0
 
-    def reserve(self, size: int) -> None:
+    def reserve(self, size: int) -> bool:
+        """Makes room for `size` bytes; says whether the buffer has moved."""
         if size <= self.size:
-            return
+            return False
         self.free()
         wanted = max(size, SMALLEST)
         self.device = int(checked(cudart().cudaMalloc(wanted)))
         self.host = int(checked(cudart().cudaMallocHost(wanted)))
         self.size = wanted
+        return True
 
     def view(self, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
         """The pinned memory as an array; valid until the buffer grows."""
@@ -66,35 +68,36 @@ class Buffer:
 
 @dataclass
 class Lane:
-    """One stream with a buffer for each tensor."""
+    """One stream with a buffer for each tensor. Sizes are bytes; nothing but `wait` waits."""
 
     stream: int
     buffers: dict[str, Buffer] = field(default_factory=dict)
+    moves: int = 0
+    """How often a buffer has grown, and so has another address."""
 
     @classmethod
     def create(cls) -> Lane:
         runtime = cudart()
         return cls(int(checked(runtime.cudaStreamCreateWithFlags(runtime.cudaStreamNonBlocking))))
 
-    def upload(self, name: str, array: Array) -> Buffer:
-        buffer = self.reserve(name, array.nbytes)
-        if array.nbytes:
-            np.copyto(buffer.view(array.dtype, array.shape), array)
-            kind = cudart().cudaMemcpyKind.cudaMemcpyHostToDevice
-            checked(cudart().cudaMemcpyAsync(buffer.device, buffer.host, array.nbytes, kind, self.stream))
-        return buffer
-
-    def download(self, name: str, size: int) -> None:
-        """Starts the copy of `size` bytes to the host."""
-        buffer = self.buffers[name]
-        if size:
-            kind = cudart().cudaMemcpyKind.cudaMemcpyDeviceToHost
-            checked(cudart().cudaMemcpyAsync(buffer.host, buffer.device, size, kind, self.stream))
-
     def reserve(self, name: str, size: int) -> Buffer:
         buffer = self.buffers.setdefault(name, Buffer())
-        buffer.reserve(max(size, 1))
+        self.moves += buffer.reserve(max(size, 1))
         return buffer
+
+    def stage(self, name: str, array: Array) -> None:
+        """Puts the array where `upload` takes it from."""
+        np.copyto(self.reserve(name, array.nbytes).view(array.dtype, array.shape), array)
+
+    def upload(self, name: str, size: int) -> None:
+        buffer, kind = self.buffers[name], cudart().cudaMemcpyKind.cudaMemcpyHostToDevice
+        if size:
+            checked(cudart().cudaMemcpyAsync(buffer.device, buffer.host, size, kind, self.stream))
+
+    def download(self, name: str, size: int) -> None:
+        buffer, kind = self.buffers[name], cudart().cudaMemcpyKind.cudaMemcpyDeviceToHost
+        if size:
+            checked(cudart().cudaMemcpyAsync(buffer.host, buffer.device, size, kind, self.stream))
 
     def wait(self) -> None:
         """Until everything on the stream is done."""
