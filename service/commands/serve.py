@@ -79,7 +79,7 @@ def _listening(settings: Settings) -> socket.socket:
         listening = socket.create_server((settings.host, settings.port), family=family, backlog=2048)
     except OSError as error:
         raise CommandFailed(f"cannot listen on {settings.host} port {settings.port}: {error.strerror}") from None
-    # asyncio sets this only on sockets that it opens itself; without it every answer waits 40 ms for an acknowledgement.
+    # asyncio sets this only where it opens the socket itself; without it every answer waits 40 ms for the client.
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listening
 
