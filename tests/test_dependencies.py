@@ -20,7 +20,7 @@ SECTIONS = {
     "To develop": PROJECT["dependency-groups"]["dev"],
 }
 NOT_INSTALLED_HERE = {"tensorrt"}
-PART_OF = {"starlette": "fastapi"}
+PART_OF = {"starlette": "fastapi", "pydantic-core": "pydantic", "protobuf": "onnx"}
 """Packages that another one is made of, and pins."""
 OWN = {"service", "plugins_cuda", "migrations", "tests", "examples", "benchmarks"}
 

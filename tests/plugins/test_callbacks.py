@@ -3,6 +3,7 @@ loses most of them, builds a broken plan after one in serialization, and dies of
 
 from __future__ import annotations
 
+import importlib
 import json
 import subprocess
 import sys
@@ -68,11 +69,10 @@ def build(package: Path, where: str, kernels: Path) -> dict[str, Any]:
     """The last event of a builder that knows the package."""
     sys.path.insert(0, str(package))
     try:
-        from faulty_ops.plugin import Faulty  # type: ignore[import-not-found]
-
-        broken, Faulty.given_values = Faulty.given_values, Faulty.__mro__[1].given_values
-        model = model_of([(Faulty(where=where), "x", "y")])
-        Faulty.given_values = broken
+        faulty = importlib.import_module("faulty_ops.plugin").Faulty
+        broken, faulty.given_values = faulty.given_values, faulty.__mro__[1].given_values
+        model = model_of([(faulty(where=where), "x", "y")])
+        faulty.given_values = broken
     finally:
         sys.path.remove(str(package))
         for name in [name for name in sys.modules if name.startswith("faulty_ops")]:
