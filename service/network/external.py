@@ -21,12 +21,9 @@ MOST_RANK = 64
 _NUMBER = re.compile(r"[0-9]{1,18}")
 _TYPED = ("float_data", "int32_data", "int64_data", "double_data", "uint64_data", "string_data")
 _PAIRED = (TensorProto.COMPLEX64, TensorProto.COMPLEX128)
-_HALF_BYTES = tuple(
-    number
-    for name, number in TensorProto.DataType.items()
-    if name in ("INT4", "UINT4", "FLOAT4E2M1")
-)  # fmt: skip
-_QUARTER_BYTES = tuple(number for name, number in TensorProto.DataType.items() if name in ("INT2", "UINT2"))
+_BITS = {"INT4": 4, "UINT4": 4, "FLOAT4E2M1": 4, "INT2": 2, "UINT2": 2, "FLOAT6E2M3": 6, "FLOAT6E3M2": 6}
+_ODD_BITS = {number: _BITS[name] for name, number in TensorProto.DataType.items() if name in _BITS}
+"""Bits of the types that do not fill bytes."""
 
 
 class TensorFault(ValueError):
@@ -130,10 +127,8 @@ def _count(tensor: TensorProto) -> int:
 
 def _size(datatype: int, count: int) -> int:
     """Bytes of so many elements."""
-    if datatype in _HALF_BYTES:
-        return -(-count // 2)
-    if datatype in _QUARTER_BYTES:
-        return -(-count // 4)
+    if datatype in _ODD_BITS:
+        return -(-count * _ODD_BITS[datatype] // 8)
     return count * int(np.dtype(helper.tensor_dtype_to_np_dtype(datatype)).itemsize)
 
 
@@ -146,7 +141,7 @@ def _check_own(tensor: TensorProto, count: int) -> None:
     else:
         kept = helper.tensor_dtype_to_field(tensor.data_type)
         elements = count * 2 if tensor.data_type in _PAIRED else count
-        if tensor.data_type in _HALF_BYTES + _QUARTER_BYTES:
+        if _ODD_BITS.get(tensor.data_type) in (2, 4):  # those are packed in this form too
             elements = _size(tensor.data_type, count)
         _expect(elements, len(getattr(tensor, kept)), "elements")
 

@@ -11,7 +11,7 @@ from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
 
 from service.network.bodies import Faults, shorten
 from service.network.external import empty
-from service.network.graph import CONTRIB, NATIVE_DOMAIN, bodies
+from service.network.graph import CONTRIB, FAULTY_DOMAIN, NATIVE_DOMAIN, bodies
 from service.network.operators import STANDARD_DOMAINS, signature
 from service.plugins.catalogue import Catalogue
 from service.shape_rules.runner import shared
@@ -20,19 +20,27 @@ Key = tuple[str, str, str]
 """Domain, name, overload."""
 
 
-def expand(model: ModelProto, catalogue: Catalogue, most_nodes: int, faults: Faults) -> dict[str, FunctionProto]:
-    """Puts the model's functions where they are called.
+def of_plugins(model: ModelProto, catalogue: Catalogue) -> dict[str, FunctionProto]:
+    """Copies of the functions that bear a plugin's name, by pointer: they must be what the plugin brings itself."""
+    return {
+        f"/model/functions/{index}": FunctionProto.FromString(function.SerializeToString())
+        for index, function in enumerate(model.functions)
+        if _names_plugin(function, catalogue)
+    }
 
-    Leaves out those of plugins' names, and gives them by pointer: they must be what the plugin would bring itself.
-    """
-    brought: dict[str, FunctionProto] = {}
+
+def _names_plugin(function: FunctionProto, catalogue: Catalogue) -> bool:
+    own = {(found.plugin.namespace, found.plugin.name) for found in catalogue.found}
+    return (function.domain, function.name) in own
+
+
+def expand(model: ModelProto, catalogue: Catalogue, most_nodes: int, faults: Faults) -> None:
+    """Puts the model's functions where they are called, and leaves out those of plugins' names."""
     functions: dict[Key, FunctionProto] = {}
-    plugins = {(found.plugin.namespace, found.plugin.name) for found in catalogue.found}
     before = len(faults)
     for index, function in enumerate(model.functions):
         pointer = f"/model/functions/{index}"
-        if (function.domain, function.name) in plugins:
-            brought[pointer] = function
+        if _names_plugin(function, catalogue):
             continue
         _check_name(function, pointer, catalogue, faults)
         if _key(function) in functions:
@@ -41,12 +49,13 @@ def expand(model: ModelProto, catalogue: Catalogue, most_nodes: int, faults: Fau
         _adapt(function, model, pointer, faults)
     _check_calls(model, functions, most_nodes, faults)
     kept = [FunctionProto.FromString(each.SerializeToString()) for each in functions.values()]
-    brought = {pointer: FunctionProto.FromString(each.SerializeToString()) for pointer, each in brought.items()}
     del model.functions[:]
     if kept and len(faults) == before:
         model.functions.extend(kept)
         _inline(model, faults)
-    return brought
+    if len(faults) > before:
+        for node in _all_nodes(model.graph.node):
+            node.domain = FAULTY_DOMAIN if _called(node) in functions else node.domain
 
 
 def _inline(model: ModelProto, faults: Faults) -> None:

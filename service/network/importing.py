@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
-from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+from google.protobuf.message import DecodeError, Message  # type: ignore[import-untyped]
 from onnx import IR_VERSION, FunctionProto, GraphProto, ModelProto, NodeProto, ValueInfoProto, defs
 
 from service.errors import Fault, InvalidRequest
 from service.network.bodies import shorten
 from service.network.completion import function_of, variant_of
 from service.network.external import Tensors
-from service.network.functions import expand
+from service.network.functions import expand, of_plugins
 from service.network.graph import FILE_WORDS, Graph, Names, all_graphs, all_tensors, attribute_tensors, bodies
 from service.network.placing import faulty
 from service.network.takeover import adopt, names_plugin
@@ -43,11 +43,12 @@ def import_model(path: Path, parts: Mapping[str, Path], catalogue: Catalogue, ma
     _check_count(model, max_nodes)
     graph = Graph(model, FILE_WORDS)
     _check_tensors(graph, parts)
+    brought = of_plugins(model, catalogue)
     importing = _Importing(graph, catalogue)
     importing.mark(model.graph, FILE_WORDS.graph)
     for index, function in enumerate(model.functions):
         importing.mark(function, f"/model/functions/{index}")
-    brought = expand(model, catalogue, max_nodes, graph.faults)
+    expand(model, catalogue, max_nodes, graph.faults)
     _reduce(graph)
     importing.place(model.graph)
     _check_brought(graph, brought)
@@ -70,7 +71,23 @@ def _parse(path: Path) -> ModelProto:
     if not model.HasField("graph") or not model.ir_version:
         raise _refused("/model", "the file is no ONNX model: it has no graph, or no IR version")
     model.DiscardUnknownFields()
+    _check_texts(model)
     return model
+
+
+def _check_texts(model: ModelProto) -> None:
+    """Protocol Buffers read a text that is no UTF-8 as bytes, on which everything that expects a text fails."""
+    waiting: list[Any] = [model]
+    while waiting:
+        for field, value in waiting.pop().ListFields():
+            if field.type == field.TYPE_MESSAGE:
+                waiting.extend([value] if isinstance(value, Message) else value)
+            elif field.type == field.TYPE_STRING and not _is_text(value):
+                raise _refused("/model", "the file is damaged: a text in it is no UTF-8")
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) or (not isinstance(value, bytes) and all(isinstance(each, str) for each in value))
 
 
 def _check_versions(model: ModelProto) -> None:

@@ -29,6 +29,9 @@ def check_outputs(
     input_types = {each.name: each.type for each in graph.model.graph.input}
     for pointer, detail in [*engine_faults(inputs, input_types), *engine_faults(pointers, types)]:
         graph.faults.report(pointer, detail)
+    for name, kind in input_types.items():
+        if kind.HasField("tensor_type") and not kind.tensor_type.HasField("shape"):
+            graph.faults.report(inputs[name], f"expected a shape, {shorten(name)} has none")
     _check_sizes(graph, {**input_types, **types})
     return [
         ValueInfoProto(name=output.name, type=_merged(graph, pointers[output.name], output.name, types, declared))

@@ -104,9 +104,12 @@ class _Structure:
         elif node.domain not in (NATIVE_DOMAIN, CONTRIB) and node.name not in self.graph.placements:
             detail = f"no operator {shorten(node.op_type)} in the domain {shorten(node.domain)!r}"
             self._unsound(node, detail + near(f"{node.domain}.{node.op_type}", _plugin_titles(self.graph)))
+        before = len(self.faults)
         for name, body in bodies(node):
             at = f"{self.graph.pointers[node.name]}/{self.words.attributes}/{escaped(name)}"
             self.check(body, at, scope)
+        if len(self.faults) > before:
+            self.unsound.add(node.name)
 
     def _check_standard(self, node: NodeProto) -> None:
         version = self.opsets.get(node.domain)

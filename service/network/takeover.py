@@ -123,10 +123,18 @@ def _values(node: NodeProto) -> tuple[dict[str, Any], list[str]]:
     unreadable = []
     for attribute in node.attribute:
         try:
-            values |= values_from_attributes([attribute])
+            values |= {name: _as_text(value) for name, value in values_from_attributes([attribute]).items()}
         except (ValueError, TypeError, PluginFault):
             unreadable.append(attribute.name)
     return values, unreadable
+
+
+def _as_text(value: Any) -> Any:
+    # ONNX has bytes for what JSON calls a string; fields are read as JSON has them.
+    try:
+        return value.decode() if isinstance(value, bytes) else value
+    except UnicodeDecodeError:
+        return value
 
 
 def _report_unreadable(graph: Graph, node: NodeProto, names: list[str]) -> None:

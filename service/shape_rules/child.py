@@ -14,6 +14,7 @@ from onnx import GraphProto, ModelProto, defs, inliner, shape_inference
 
 from service.shape_rules.messages import (
     ASK,
+    EXPAND,
     FINAL,
     INFER,
     MODEL,
@@ -45,17 +46,21 @@ class Child:
             self.known.clear()
             _limit_time()
             model = ModelProto.FromString(content)
-            said, result = self._infer(model) if kind == INFER else self._expand(model)
+            said, result = self._expand(model) if kind == EXPAND else self._infer(model, kind == INFER)
             send(self.answers, SAID, said.encode(errors="replace"))
             send(self.answers, MODEL, result)
 
-    def _infer(self, model: ModelProto) -> tuple[str, bytes]:
+    def _infer(self, model: ModelProto, follow_values: bool) -> tuple[str, bytes]:
         """Strictly, for everything that is wrong; then leniently, for the types of what is right."""
         said = ""
         for strict in (True, False):
             try:
-                inferred = shape_inference.infer_shapes(model, strict_mode=strict, data_prop=True)
-            except Exception as error:  # rules throw what they like
+                inferred = shape_inference.infer_shapes(model, strict_mode=strict, data_prop=follow_values)
+            except shape_inference.InferenceError as error:
+                said = said or str(error)
+            except Exception as error:  # rules throw what they like, for want of memory for one
+                if follow_values:
+                    return self._infer(model, False)
                 said = said or str(error) or type(error).__name__
             else:
                 return said, inferred.SerializeToString()

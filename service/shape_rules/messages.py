@@ -16,6 +16,8 @@ and equal inputs are asked for once where nothing is wrong with them."""
 
 INFER = b"I"
 """To the child, a model; back come any number of ASK, then SAID and MODEL."""
+INFER_TYPES = b"J"
+"""The same, without following the values that shapes are computed from: less is known then, and less can go wrong."""
 EXPAND = b"E"
 """To the child, a model with functions; back come SAID and MODEL."""
 ASK = b"A"

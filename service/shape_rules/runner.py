@@ -13,7 +13,7 @@ from typing import cast
 from onnx import GraphProto, ModelProto
 
 from service.children import outcome
-from service.shape_rules.messages import ASK, EXPAND, INFER, MODEL, SAID, TYPES, Gone, receive, send
+from service.shape_rules.messages import ASK, EXPAND, INFER, INFER_TYPES, MODEL, SAID, TYPES, Gone, receive, send
 
 MOST_IDLE = 4
 SECONDS = 90.0
@@ -21,6 +21,10 @@ SECONDS = 90.0
 
 Rule = Callable[[GraphProto], GraphProto]
 """A plugin's rule, as `messages.ASK` and `messages.TYPES` say."""
+
+
+class Ended(Exception):
+    """A model has ended the child that dealt with it; the text says how."""
 
 
 class Runner:
@@ -31,11 +35,21 @@ class Runner:
 
     def infer(self, model: ModelProto, rule: Rule) -> tuple[ModelProto, str]:
         """The model with the types that follow, and what ONNX has against it (empty: nothing)."""
-        return self._use(INFER, model, rule)
+        try:
+            return self._use(INFER, model, rule)
+        except Ended:
+            pass
+        try:
+            return self._use(INFER_TYPES, model, rule)
+        except Ended as error:
+            return ModelProto(), str(error)
 
     def expand(self, model: ModelProto) -> tuple[ModelProto, str]:
         """The model with its functions where they are called, and why it could not be done (empty: it was)."""
-        return self._use(EXPAND, model, lambda question: question)
+        try:
+            return self._use(EXPAND, model, lambda question: question)
+        except Ended as error:
+            return ModelProto(), str(error)
 
     def warm_up(self) -> None:
         """Starts a child, so that the first model does not wait for it."""
@@ -62,7 +76,7 @@ class Runner:
         except BaseException as error:
             self._end(child)
             if isinstance(error, Gone):
-                return ModelProto(), f"the process that applies ONNX's rules {outcome(child.returncode)}"
+                raise Ended(f"the process that applies ONNX's rules {outcome(child.returncode)}") from None
             raise
         finally:
             timer.cancel()
