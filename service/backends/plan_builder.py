@@ -28,7 +28,7 @@ from service.plugins.shell import DATATYPES
 DRESSED = "dressed.onnx"
 
 # How far a build is when a part of it starts; TensorRT's own phases lie between building and searching.
-COMPILING, DRESSING, PARSING, BUILDING, SEARCHING = 0.05, 0.1, 0.15, 0.3, 0.9
+COMPILING, DRESSING, PARSING, BUILDING, SEARCHING = 0.05, 0.25, 0.3, 0.4, 0.9
 
 
 @dataclass
@@ -51,7 +51,12 @@ class PlanBuilder:
             model, nodes = dress_for_importers(model, nodes)
         uses = [*plugin_uses(nodes)]
         progress("Compiling kernels", COMPILING)
-        bundles = compile_bundles(dict.fromkeys(plugin for _, plugin in nodes), request.targets, self.cache)
+        bundles = compile_bundles(
+            dict.fromkeys(plugin for _, plugin in nodes),
+            request.targets,
+            self.cache,
+            lambda phase, fraction: progress(phase, COMPILING + (DRESSING - COMPILING) * fraction),
+        )
         progress("Preparing plugin nodes", DRESSING)
         dressed = self._dressed(model, nodes, request.model.with_name(DRESSED))
         network = self._build_with_images(dressed, request, bundles, out, progress)

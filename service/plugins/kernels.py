@@ -28,7 +28,7 @@ def compile_image(source: Path, target: str, cache_folder: Path) -> bytes:
     Images are kept in `cache_folder` by everything that goes into them; several processes may share it.
     """
     check_target(target)
-    cached = cache_folder / f"{_key(source, target)}.{'cubin' if target.startswith('sm_') else 'ptx'}"
+    cached = _cached(source, target, cache_folder)
     if cached.exists():
         return cached.read_bytes()
     image = _compile(source, target)
@@ -37,6 +37,15 @@ def compile_image(source: Path, target: str, cache_folder: Path) -> bytes:
         partial.write(image)
     os.replace(partial.name, cached)  # noqa: PTH105 - atomic, also beside another process that writes the same
     return image
+
+
+def is_compiled(source: Path, target: str, cache_folder: Path) -> bool:
+    """Whether `compile_image` would find the image in the cache."""
+    return _cached(source, target, cache_folder).exists()
+
+
+def _cached(source: Path, target: str, cache_folder: Path) -> Path:
+    return cache_folder / f"{_key(source, target)}.{'cubin' if target.startswith('sm_') else 'ptx'}"
 
 
 def check_target(target: str) -> None:
