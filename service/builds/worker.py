@@ -8,12 +8,13 @@ import socket
 import threading
 from contextlib import suppress
 from pathlib import Path
+from time import monotonic
 
 from service.backends.libraries import child_environment
 from service.builds.attempt import Attempt, Stopped, Watch
 from service.builds.builder import JOB, MODEL, PLAN
 from service.builds.child import Child
-from service.builds.lease import Lease
+from service.builds.lease import RENEWALS_PER_LEASE, Lease
 from service.builds.messages import Job
 from service.errors import BuildFailed, ServiceError, problem_details
 from service.scratch import scratch_folder
@@ -39,6 +40,7 @@ class Worker:
         self._environment = child_environment(settings.data_dir / "lib")
         self._next: Child | None = None
         """A builder that is loaded and waits."""
+        self._beats_next = 0.0
         self._stopping = threading.Event()
 
     def stop(self) -> None:
@@ -70,13 +72,19 @@ class Worker:
 
     def _work(self) -> bool:
         """One round; says whether there was a build."""
-        self._claims.beat(self._name)
-        self._claims.recover(self._settings.build_attempts)
+        self._look_after_others()
         claim = self._claims.claim(self._name, self._settings.lease)
         if claim is not None:
             with suppress(ClaimLost):  # another's by now, or deleted: nothing of it may be stored
                 self._see_through(claim)
         return claim is not None
+
+    def _look_after_others(self) -> None:
+        """Says that this worker lives, and takes builds from those that do not: a few times within a lease."""
+        if monotonic() >= self._beats_next:
+            self._beats_next = monotonic() + self._settings.lease / RENEWALS_PER_LEASE
+            self._claims.beat(self._name)
+            self._claims.recover(self._settings.build_attempts)
 
     def _see_through(self, claim: Claim) -> None:
         engine = claim.engine
