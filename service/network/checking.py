@@ -14,8 +14,8 @@ from service.errors import Fault, InvalidRequest
 from service.network.completion import complete, plugin_uses
 from service.network.datatypes import RuntimeKernels, tensorrt_faults
 from service.network.description import EngineOptions
-from service.network.graph import Graph, all_graphs
-from service.network.inference import Types, infer
+from service.network.graph import Graph, Inferred, all_graphs
+from service.network.inference import infer
 from service.network.outputs import check_outputs, tensor_info
 from service.network.profiles import check_profiles
 from service.network.structure import check_structure
@@ -57,10 +57,10 @@ def check(graph: Graph, options: EngineOptions, host: Host, limits: Limits) -> C
     profiles = check_profiles(inputs, options.profiles, on_tensorrt, faults)
     unsound = check_structure(graph)
     declared = _declared(graph)
-    types = infer(graph, unsound, declared)
+    inferred = infer(graph, unsound, declared)
     if choice is not None:
-        _check_backend(graph, types, choice, host.capabilities[choice.backend])
-    outputs = check_outputs(graph, types, declared)
+        _check_backend(graph, inferred, choice, host.capabilities[choice.backend])
+    outputs = check_outputs(graph, inferred.types, declared)
     faults.raise_any()
     assert choice is not None
     model = complete(graph, outputs)
@@ -87,10 +87,10 @@ def _declared(graph: Graph) -> dict[str, TypeProto]:
     return {info.name: info.type for info in infos if info.type.WhichOneof("value")}
 
 
-def _check_backend(graph: Graph, types: Types, choice: Choice, capabilities: Capabilities) -> None:
+def _check_backend(graph: Graph, inferred: Inferred, choice: Choice, capabilities: Capabilities) -> None:
     if choice.backend in TENSORRT_NAMES:
-        found = tensorrt_faults(graph, types)
+        found = tensorrt_faults(graph, inferred)
     else:
-        found = RuntimeKernels(capabilities).faults(graph, types)
+        found = RuntimeKernels(capabilities).faults(graph, inferred)
     for pointer, detail in found:
         graph.faults.report(pointer, detail)

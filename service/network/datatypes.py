@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from onnx import NodeProto, TypeProto
 
 from service.backends.base import Capabilities, OperatorKernel
 from service.datatypes import DATATYPES, WIRE_DATATYPES
 from service.network.bodies import shorten
-from service.network.graph import CONTRIB, FAULTY_DOMAIN, Graph, all_graphs
+from service.network.graph import CONTRIB, FAULTY_DOMAIN, Graph, Inferred, Types, all_graphs
 from service.network.operators import Signature, signature
 from service.network.rules import tensor_type
 from service.network.type_checks import readable, spelt
 
 TENSORRT_DATATYPES = ("FP32", "FP16", "BF16", "FP8", "INT8", "INT32", "INT64", "BOOL", "INT4", "FLOAT4E2M1")
 Found = Iterator[tuple[str, str]]
-Types = Mapping[str, TypeProto]
 
 
 def engine_faults(pointers: Mapping[str, str], types: Types) -> Found:
@@ -29,38 +28,41 @@ def engine_faults(pointers: Mapping[str, str], types: Types) -> Found:
         if kind.WhichOneof("value") != "tensor_type":
             yield pointer, f"expected a tensor, {shorten(name)} is {spelt(kind)}"
         elif tensor_type(kind).datatype not in WIRE_DATATYPES:
-            yield (
-                pointer,
-                f"expected one of {' '.join(WIRE_DATATYPES)}, {shorten(name)} is {tensor_type(kind).datatype}",
-            )
+            possible = " ".join(WIRE_DATATYPES)
+            yield pointer, f"expected one of {possible}, {shorten(name)} is {tensor_type(kind).datatype}"
 
 
-def tensorrt_faults(graph: Graph, types: Types) -> Found:
+def tensorrt_faults(graph: Graph, inferred: Inferred) -> Found:
     """Tensors of types that TensorRT does not take, and operators that only ONNX Runtime has."""
-    outermost = graph.model.graph
     into_plugins = _constants_of_plugins(graph)
-    made_at = dict(graph.tensors)
-    for node in outermost.node:
-        for index, name in enumerate(node.output):
-            made_at[name] = graph.output_pointer(node, index)
-        if node.domain == CONTRIB:
-            detail = f"{node.op_type} of {CONTRIB} is an operator of ONNX Runtime's, which no plugin here takes over"
-            yield graph.pointers[node.name], f"{detail}; TensorRT backends have nothing for it"
-    for name, kind in types.items():
-        found = tensor_type(kind).datatype if kind.WhichOneof("value") == "tensor_type" else spelt(kind)
-        if found in TENSORRT_DATATYPES or found is None or name not in made_at:
-            continue
-        if found == "UINT8" and name in into_plugins:
-            continue
-        where = " but in a constant that only plugins read" if found == "UINT8" else ""
-        yield made_at[name], f"TensorRT takes no {found}{where}, and {shorten(name)} is one"
+    for name, pointer in graph.tensors.items():
+        yield from _tensorrt_type(name, pointer, inferred.types, into_plugins)
+    for each in all_graphs(graph.model.graph):
+        for node in each.node:
+            if node.domain == CONTRIB:
+                what = f"{node.op_type} of {CONTRIB} is an operator of ONNX Runtime's, which no plugin here takes over"
+                yield graph.pointers[node.name], f"{what}; TensorRT backends have nothing for it"
+            for index, name in enumerate(node.output):
+                pointer = graph.output_pointer(node, index)
+                yield from _tensorrt_type(name, pointer, inferred.seen_by(node), into_plugins)
+
+
+def _tensorrt_type(name: str, pointer: str, types: Types, into_plugins: Collection[str]) -> Found:
+    kind = types.get(name, TypeProto())
+    found = spelt(kind) if kind.WhichOneof("value") not in (None, "tensor_type") else tensor_type(kind).datatype
+    if found is None or found in TENSORRT_DATATYPES or (found == "UINT8" and name in into_plugins):
+        return
+    where = " but in a constant that only plugins read" if found == "UINT8" else ""
+    yield pointer, f"TensorRT takes no {found}{where}, and {shorten(name)} is one"
 
 
 def _constants_of_plugins(graph: Graph) -> set[str]:
     """Constants that nothing but plugins read."""
     outermost = graph.model.graph
     constants = {tensor.name for tensor in outermost.initializer}
-    constants |= {node.output[0] for node in outermost.node if node.op_type == "Constant" and node.domain == ""}
+    for node in outermost.node:
+        if node.op_type == "Constant" and node.domain == "":
+            constants.update(node.output)
     for each in all_graphs(outermost):
         for node in each.node:
             if node.name not in graph.placements:
@@ -77,7 +79,7 @@ class RuntimeKernels:
         for kernel in capabilities.kernels:
             self._kernels["" if kernel.domain == "ai.onnx" else kernel.domain, kernel.name].append(kernel)
 
-    def faults(self, graph: Graph, types: Types) -> Found:
+    def faults(self, graph: Graph, inferred: Inferred) -> Found:
         """Nodes that ONNX Runtime cannot run: no kernel, or none for these types."""
         opsets = {each.domain: each.version for each in graph.model.opset_import}
         for each in all_graphs(graph.model.graph):
@@ -87,7 +89,7 @@ class RuntimeKernels:
                     detail = f"{placement.title} is TensorRT's own and has no reference: only TensorRT backends take it"
                     yield graph.pointers[node.name], detail
                 elif placement is None and node.domain != FAULTY_DOMAIN and self._kernels:
-                    yield from self._node_faults(graph, node, types, opsets.get(node.domain, 1))
+                    yield from self._node_faults(graph, node, inferred.seen_by(node), opsets.get(node.domain, 1))
 
     def _node_faults(self, graph: Graph, node: NodeProto, types: Types, opset: int) -> Found:
         known = signature(node.domain, node.op_type, opset)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, TypeProto
 
 from service.network.bodies import Faults
 from service.plugins.plugin import CudaPlugin
@@ -62,6 +62,21 @@ class Placement:
     def alike(self, node: NodeProto) -> Alike:
         """Equal for nodes of one plugin with equal fields, and with the same tensors present."""
         return type(self.plugin), repr(self.fields), tuple(map(bool, node.input)), len(node.output)
+
+
+Types = Mapping[str, TypeProto]
+"""By a tensor's name."""
+
+
+@dataclass(frozen=True)
+class Inferred:
+    """`types` are those of the outermost graph, `views` what a node (by name) sees: bodies share names."""
+
+    types: Types
+    views: Mapping[str, Types]
+
+    def seen_by(self, node: NodeProto) -> Types:
+        return self.views.get(node.name, self.types)
 
 
 @dataclass

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import ChainMap
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
 from onnx import GraphProto, NodeProto, TypeProto
 
 from service.network.bodies import shorten
-from service.network.graph import Graph, bodies
+from service.network.graph import Graph, Inferred, Types, bodies
 from service.network.rules import PluginRules, tensor_type
 from service.network.skeleton import Skeleton, type_of
 from service.network.type_checks import type_faults
@@ -17,14 +17,13 @@ from service.plugins.plugin import PluginFault
 from service.plugins.shapes import render
 from service.shape_rules.runner import shared
 
-Types = Mapping[str, TypeProto]
 # `(op_type:If, node name: 3): [ShapeInferenceError] Inference error(s): (op_type:Add, node name: 4): ...`
 _AT = re.compile(r"\(op_type:[^,()]*, node name: (\d+)\): ")
 _MARKS = re.compile(r"\[(?:Shape|Type)InferenceError\]\s*|Inference error\(s\):\s*")
 
 
-def infer(graph: Graph, unsound: Collection[str], declared: Mapping[str, TypeProto]) -> Types:
-    """The types of all tensors that have one, by name. `declared` are those that the user states.
+def infer(graph: Graph, unsound: Collection[str], declared: Types) -> Inferred:
+    """The types of all tensors that have one. `declared` are those that the user states.
 
     Nodes in `unsound` are passed over: their outputs are unknown, and nothing is said about what follows from that.
     """
@@ -38,7 +37,7 @@ def infer(graph: Graph, unsound: Collection[str], declared: Mapping[str, TypePro
         _report(graph, node, views.get(index, {}), rules.faults.get(index, []), said.get(index))
     if text and not said:
         graph.faults.report(graph.words.graph, f"types cannot be inferred: {shorten(_cleaned(text))}")
-    return types
+    return Inferred(types, {node.name: views[index] for index, node in enumerate(skeleton.nodes) if index in views})
 
 
 def _by_node(text: str) -> dict[int, str]:

@@ -53,7 +53,8 @@ class Runner:
 
     def warm_up(self) -> None:
         """Starts a child, so that the first model does not wait for it."""
-        self._idle.put(self._start())
+        if self._idle.empty():
+            self._idle.put(self._start())
 
     def close(self) -> None:
         """Ends the children that nobody uses."""

@@ -411,3 +411,15 @@ def test_a_plugin_of_a_file_says_its_version(take, refusal):
     text = 'agraph (float[N, 8] x) => (y) {{ y = planforge.ScaleBias <plugin_version = "{}"> (x) }}'
     assert take(text.format("1")).plugins[0].version == "1"
     assert "version '7'" in refusal(text.format("7"))["/model/graph/node/0"]
+
+
+def test_bodies_are_held_against_the_backend_too(refusal):
+    text = IF.format(then="a = Cast <to = 11> (x) t = Cast <to = 1> (a)").replace("[N, 8]", "[4, 8]")
+    at = "/model/graph/node/0/attribute/then_branch/node/0/output/0"
+    assert refusal(text, backend="tensorrt_rtx") == {at: "TensorRT takes no FP64, and a is one"}
+
+
+def test_a_constant_without_an_output(refusal):
+    model = parser.parse_model(HEAD + "agraph (float[4, 8] x) => (y) { y = Relu (x) }")
+    model.graph.node.add(op_type="Constant")
+    assert refusal(model, backend="tensorrt_rtx").keys() >= {"/model/graph/node/1"}
