@@ -14,12 +14,13 @@ from service.errors import Fault, InvalidRequest
 from service.network.completion import complete, plugin_uses
 from service.network.datatypes import RuntimeKernels, tensorrt_faults
 from service.network.description import EngineOptions
-from service.network.graph import Graph, Inferred, all_graphs
+from service.network.graph import Graph, Inferred
 from service.network.inference import infer
 from service.network.outputs import check_outputs, tensor_info
 from service.network.profiles import check_profiles
 from service.network.structure import check_structure
 from service.network.targets import TENSORRT_NAMES, Choice, Chooser
+from service.network.walking import all_graphs
 
 
 class Limits(Protocol):

@@ -10,10 +10,11 @@ from onnx import NodeProto, TypeProto
 from service.backends.base import Capabilities, OperatorKernel
 from service.datatypes import DATATYPES, WIRE_DATATYPES
 from service.network.bodies import shorten
-from service.network.graph import CONTRIB, FAULTY_DOMAIN, Graph, Inferred, Types, all_graphs
+from service.network.graph import CONTRIB, FAULTY_DOMAIN, Graph, Inferred, Types
 from service.network.operators import Signature, signature
 from service.network.rules import tensor_type
 from service.network.type_checks import readable, spelt
+from service.network.walking import all_graphs
 
 TENSORRT_DATATYPES = ("FP32", "FP16", "BF16", "FP8", "INT8", "INT32", "INT64", "BOOL", "INT4", "FLOAT4E2M1")
 Found = Iterator[tuple[str, str]]

@@ -15,9 +15,10 @@ import numpy as np
 from onnx import TensorProto, helper
 
 from service.network.bodies import Faults, shorten
-from service.network.graph import SMALL
 
 MOST_RANK = 64
+SMALL = 4096
+"""Bytes of external data that moves into the model, where it can be looked at."""
 _NUMBER = re.compile(r"[0-9]{1,18}")
 _TYPED = ("float_data", "int32_data", "int64_data", "double_data", "uint64_data", "string_data")
 _PAIRED = (TensorProto.COMPLEX64, TensorProto.COMPLEX128)

@@ -11,8 +11,9 @@ from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
 
 from service.network.bodies import Faults, shorten
 from service.network.external import empty
-from service.network.graph import CONTRIB, FAULTY_DOMAIN, NATIVE_DOMAIN, bodies
+from service.network.graph import CONTRIB, FAULTY_DOMAIN, NATIVE_DOMAIN
 from service.network.operators import STANDARD_DOMAINS, signature
+from service.network.walking import bodies
 from service.plugins.catalogue import Catalogue
 from service.shape_rules.runner import shared
 
@@ -115,7 +116,7 @@ def _check_calls(model: ModelProto, functions: Mapping[Key, FunctionProto], most
     """Refuses recursion, and functions that call each other so often that they would never end."""
     counts: dict[Key, int] = {}
     for key, function in functions.items():
-        cycle = _count_calls(key, functions, counts)
+        cycle = _count_calls(key, functions, counts) if key not in counts else ""
         if cycle:
             faults.report(_pointer_of(model, function), f"functions call each other in a circle: {cycle}")
             return
@@ -126,22 +127,25 @@ def _check_calls(model: ModelProto, functions: Mapping[Key, FunctionProto], most
 
 
 def _count_calls(start: Key, functions: Mapping[Key, FunctionProto], counts: dict[Key, int]) -> str:
-    """Counts the nodes that the function expands to; a cycle that it runs into instead. Without recursion."""
-    path = [start]
+    """Counts the nodes that the function expands to; says the circle that it runs into instead. Without recursion."""
+    path = {start: _calls(functions[start], functions)}
     while path:
-        key = path[-1]
-        calls = [_called(node) for node in _all_nodes(functions[key].node)]
-        waiting = next((call for call in calls if call in functions and call not in counts), None)
-        if waiting is None:
+        key, calls = next(reversed(path.items()))
+        called = next((each for each in calls if each not in counts), None)
+        if called is None:
             counts[key] = sum(_weight(node, counts) for node in _all_nodes(functions[key].node))
-            path.pop()
-        elif waiting in path:
-            return " -> ".join(
-                shorten(f"{domain}.{name}") for domain, name, _ in [*path[path.index(waiting) :], waiting]
-            )
+            del path[key]
+        elif called in path:
+            names = list(path)
+            circle = [*names[names.index(called) :], called]
+            return " -> ".join(shorten(f"{domain}.{name}") for domain, name, _ in circle)
         else:
-            path.append(waiting)
+            path[called] = _calls(functions[called], functions)
     return ""
+
+
+def _calls(function: FunctionProto, functions: Mapping[Key, FunctionProto]) -> Iterator[Key]:
+    return (call for node in _all_nodes(function.node) if (call := _called(node)) in functions)
 
 
 def _weight(node: NodeProto, counts: Mapping[Key, int]) -> int:

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
-from google.protobuf.message import DecodeError, Message  # type: ignore[import-untyped]
-from onnx import IR_VERSION, FunctionProto, GraphProto, ModelProto, NodeProto, ValueInfoProto, defs
+from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, ValueInfoProto
 
-from service.errors import Fault, InvalidRequest
 from service.network.bodies import shorten
 from service.network.completion import function_of, variant_of
 from service.network.external import Tensors
 from service.network.functions import expand, of_plugins
-from service.network.graph import FILE_WORDS, Graph, Names, all_graphs, all_tensors, attribute_tensors, bodies
+from service.network.graph import FILE_WORDS, Graph, Names
 from service.network.placing import faulty
+from service.network.reading import read_model, refused
 from service.network.takeover import adopt, names_plugin
+from service.network.walking import all_graphs, all_tensors, attribute_tensors, bodies
 from service.plugins.catalogue import Catalogue
 
-LARGEST = 2**31 - 1
-"""Bytes that Protocol Buffers take in one message."""
-OLDEST_IR = 3
 MOST_NODES = 100_000
 
 
@@ -38,8 +35,7 @@ def import_model(path: Path, parts: Mapping[str, Path], catalogue: Catalogue, ma
     What is wrong with single nodes, tensors and functions is in its `faults`. Raises InvalidRequest for a file that is
     no ONNX model, or one too new or too large to be looked at.
     """
-    model = _parse(path)
-    _check_versions(model)
+    model = read_model(path)
     _check_count(model, max_nodes)
     graph = Graph(model, FILE_WORDS)
     _check_tensors(graph, parts)
@@ -55,65 +51,10 @@ def import_model(path: Path, parts: Mapping[str, Path], catalogue: Catalogue, ma
     return graph
 
 
-def _parse(path: Path) -> ModelProto:
-    size = path.stat().st_size
-    if size == 0:
-        raise _refused("/model", "the file is empty")
-    if size > LARGEST:
-        raise _refused(
-            "/model", f"an ONNX file holds at most {LARGEST} bytes, got {size}; put tensors into parts `data`"
-        )
-    try:
-        model = ModelProto()
-        model.ParseFromString(path.read_bytes())
-    except DecodeError:
-        raise _refused("/model", "the file is damaged, or no ONNX model") from None
-    if not model.HasField("graph") or not model.ir_version:
-        raise _refused("/model", "the file is no ONNX model: it has no graph, or no IR version")
-    model.DiscardUnknownFields()
-    _check_texts(model)
-    return model
-
-
-def _check_texts(model: ModelProto) -> None:
-    """Protocol Buffers read a text that is no UTF-8 as bytes, on which everything that expects a text fails."""
-    waiting: list[Any] = [model]
-    while waiting:
-        for field, value in waiting.pop().ListFields():
-            if field.type == field.TYPE_MESSAGE:
-                waiting.extend([value] if isinstance(value, Message) else value)
-            elif field.type == field.TYPE_STRING and not _is_text(value):
-                raise _refused("/model", "the file is damaged: a text in it is no UTF-8")
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str) or (not isinstance(value, bytes) and all(isinstance(each, str) for each in value))
-
-
-def _check_versions(model: ModelProto) -> None:
-    faults = []
-    if not OLDEST_IR <= model.ir_version <= IR_VERSION:
-        detail = f"expected an IR version from {OLDEST_IR} to {IR_VERSION}, got {model.ir_version}"
-        faults.append(Fault("/model/ir_version", detail))
-    known = defs.C.schema_version_map()
-    seen: dict[str, int] = {}
-    for index, each in enumerate(model.opset_import):
-        each.domain = "" if each.domain == "ai.onnx" else each.domain
-        pointer = f"/model/opset_import/{index}"
-        newest = known[each.domain][1] if each.domain in known else LARGEST
-        if not 1 <= each.version <= newest:
-            domain = shorten(each.domain) or "ai.onnx"
-            faults.append(Fault(pointer, f"expected an opset of {domain} from 1 to {newest}, got {each.version}"))
-        if seen.setdefault(each.domain, each.version) != each.version:
-            faults.append(Fault(pointer, f"the domain {shorten(each.domain) or 'ai.onnx'} is imported twice"))
-    if faults:
-        raise InvalidRequest.from_faults(faults)
-
-
 def _check_count(model: ModelProto, most: int) -> None:
     count = sum(len(each.node) for each in all_graphs(model.graph)) + sum(len(each.node) for each in model.functions)
     if count > most:
-        raise _refused("/model/graph/node", f"expected at most {most} nodes, got {count}")
+        raise refused("/model/graph/node", f"expected at most {most} nodes, got {count}")
 
 
 def _check_tensors(graph: Graph, parts: Mapping[str, Path]) -> None:
@@ -225,7 +166,3 @@ def _check_brought(graph: Graph, brought: Mapping[str, FunctionProto]) -> None:
                 f"{title} is a plugin here, and this body is not the one that it has; remove or rename the function"
             )
             graph.faults.report(pointer, detail)
-
-
-def _refused(pointer: str, detail: str) -> InvalidRequest:
-    return InvalidRequest.from_faults([Fault(pointer, detail)])

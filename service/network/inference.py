@@ -9,10 +9,11 @@ from collections.abc import Collection, Sequence
 from onnx import GraphProto, NodeProto, TypeProto
 
 from service.network.bodies import shorten
-from service.network.graph import Graph, Inferred, Types, bodies
+from service.network.graph import Graph, Inferred, Types
 from service.network.rules import PluginRules, tensor_type
 from service.network.skeleton import Skeleton, type_of
 from service.network.type_checks import type_faults
+from service.network.walking import bodies
 from service.plugins.plugin import PluginFault
 from service.plugins.shapes import render
 from service.shape_rules.runner import shared

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from onnx import GraphProto, NodeProto
 
-from service.network.graph import bodies
+from service.network.walking import bodies
 
 Cycle = list[tuple[NodeProto, str]]
 """Nodes in a circle, each with the tensor that it hands to the next."""

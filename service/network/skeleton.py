@@ -11,8 +11,9 @@ from collections.abc import Collection, Mapping
 
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto, helper
 
-from service.network.graph import Alike, Graph, bodies
+from service.network.graph import Alike, Graph
 from service.network.operators import STANDARD_DOMAINS
+from service.network.walking import bodies
 from service.plugins.references import IR_VERSION
 from service.shape_rules.messages import PLUGIN, RULES_DOMAIN
 

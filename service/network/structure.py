@@ -5,10 +5,11 @@ from __future__ import annotations
 from onnx import GraphProto, NodeProto
 
 from service.network.bodies import escaped, shorten
-from service.network.graph import CONTRIB, FAULTY_DOMAIN, NATIVE_DOMAIN, Graph, bodies
+from service.network.graph import CONTRIB, FAULTY_DOMAIN, NATIVE_DOMAIN, Graph
 from service.network.operator_checks import check_operator
 from service.network.operators import STANDARD_DOMAINS, near, signature
 from service.network.ordering import sort
+from service.network.walking import bodies
 
 LONGEST_NAME = 4096
 

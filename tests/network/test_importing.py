@@ -359,6 +359,17 @@ def test_a_deep_chain_of_functions(take, refusal):
     assert refusal(chain(5000)).keys() == {"/model/functions"}
 
 
+def test_a_function_that_calls_thousands_of_others(take):
+    count = 3000
+    calls = " ".join(f"t{n + 1} = local.f{n} (t{n})" for n in range(count))
+    wide = f'<domain: "local", opset_import: ["" : 21, "local" : 1]> wide (t0) => (t{count}) {{ {calls} }}'
+    others = "".join(
+        f'<domain: "local", opset_import: ["" : 21]> f{n} (x) => (y) {{ y = Relu (x) }}' for n in range(count)
+    )
+    result = take(f"agraph (float[N, 8] x) => (y) {{ y = local.wide (x) }} {wide} {others}")
+    assert len(result.model.graph.node) == count
+
+
 def test_a_model_that_this_service_made_may_come_back(take):
     first = take("agraph (float[N, 8] x) => (y) { y = planforge.ScaleBias <scale = 2.0> (x) }").model
     assert len(first.functions) == 1

@@ -98,6 +98,7 @@ def test_a_model_that_ends_the_child_is_said_and_the_next_one_works(runner):
 
 
 def test_a_child_that_hangs_is_ended(runner, monkeypatch):
+    assert runner.infer(plugin_chain([0]), same)[1] == ""  # a child is up
     monkeypatch.setattr(module, "SECONDS", 0.5)
     children = []
 
