@@ -25,8 +25,6 @@ from service.plugins.plugin import CudaPlugin
 from service.plugins.registration import Registration
 from service.plugins.shell import DATATYPES
 
-DRESSED = "dressed.onnx"
-
 # How far a build is when a part of it starts; TensorRT's own phases lie between building and searching.
 COMPILING, DRESSING, PARSING, BUILDING, SEARCHING = 0.05, 0.25, 0.3, 0.4, 0.9
 
@@ -58,8 +56,9 @@ class PlanBuilder:
             lambda phase, fraction: progress(phase, COMPILING + (DRESSING - COMPILING) * fraction),
         )
         progress("Preparing plugin nodes", DRESSING)
-        dressed = self._dressed(model, nodes, request.model.with_name(DRESSED))
-        network = self._build_with_images(dressed, request, bundles, out, progress)
+        if self.flavour.imports_own_domains:
+            dress(model, nodes)
+        network = self._build_with_images(model.SerializeToString(), request, bundles, out, progress)
         return Built(
             plan=out,
             backend_version=self.flavour.trt.__version__,
@@ -69,14 +68,8 @@ class PlanBuilder:
             plugins=tuple(_with_images(use, plugin, bundles) for plugin, use in uses),
         )
 
-    def _dressed(self, model: ModelProto, nodes: PluginNodes, path: Path) -> Path:
-        if self.flavour.imports_own_domains:
-            dress(model, nodes)
-        path.write_bytes(model.SerializeToString())
-        return path
-
     def _build_with_images(
-        self, model: Path, request: BuildRequest, bundles: Bundles, out: Path, progress: Progress
+        self, model: bytes, request: BuildRequest, bundles: Bundles, out: Path, progress: Progress
     ) -> Any:
         """One node of each plugin carries its images. TensorRT may have removed that very node: then all carry them."""
         for carry_all in (False, True):
@@ -89,13 +82,14 @@ class PlanBuilder:
             print(f"not in the plan: {', '.join(missing)}", flush=True)
         raise BuildFailed(f"TensorRT left out the kernels of {', '.join(missing)}")
 
-    def _build_once(self, model: Path, request: BuildRequest, out: Path, progress: Progress) -> Any:
+    def _build_once(self, model: bytes, request: BuildRequest, out: Path, progress: Progress) -> Any:
         trt = self.flavour.trt
         progress("Parsing", PARSING)
         builder = trt.Builder(self.logger)
         network = builder.create_network(self.flavour.network_flags())
         parser = trt.OnnxParser(network, self.logger)
-        if not parser.parse_from_file(str(model)):
+        # The path is where external data lies; no file is read there.
+        if not parser.parse(model, str(request.model)):
             raise BuildFailed(self._reason([_said(parser.get_error(i)) for i in range(parser.num_errors)]))
         config = builder.create_builder_config()
         self.flavour.configure(config, request.targets)

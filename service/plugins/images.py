@@ -8,6 +8,7 @@ import re
 import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 _TARGET = re.compile(r"(sm|compute)_(\d+)(\d)[af]?")
 
@@ -23,7 +24,7 @@ class KernelImage:
     target: str
     data: bytes
 
-    @property
+    @cached_property
     def sha256(self) -> str:
         return hashlib.sha256(self.data).hexdigest()
 
@@ -48,12 +49,16 @@ class Bundle:
     images: tuple[KernelImage, ...]
 
     def to_bytes(self) -> bytes:
+        return self._bytes
+
+    @cached_property
+    def _bytes(self) -> bytes:
         header = json.dumps(
             [{"target": image.target, "size": len(image.data), "sha256": image.sha256} for image in self.images]
         ).encode()
         return b"".join([struct.pack("<I", len(header)), header, *(image.data for image in self.images)])
 
-    @property
+    @cached_property
     def digest(self) -> str:
         return hashlib.sha256(self.to_bytes()).hexdigest()
 
