@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from importlib.metadata import version
 from typing import Any
@@ -20,9 +20,12 @@ from service.api.lookup import ReadyEngines
 from service.api.paths import TrailingSlashes
 from service.api.problems import install_problem_handlers
 from service.api.services import Services
-from service.backends.probe import probe
+from service.backends.probe import Host, probe
+from service.errors import InvalidRequest
 from service.hosting.supervisor import Hosts
+from service.network.checking import check
 from service.network.description import EngineRequest
+from service.network.lowering import lower
 from service.network.options import EngineOptions
 from service.scratch import sweep
 from service.settings import Settings
@@ -65,6 +68,7 @@ async def _lifespan(settings: Settings, app: FastAPI) -> AsyncIterator[Mapping[s
         host = await asyncio.to_thread(probe, settings)
         for problem in host.problems:
             log.info("%s", problem)
+        await asyncio.to_thread(_warm_up, host, settings)
         engines, blobs = Engines(database), Blobs(database)
         hosts = Hosts(settings, Materialiser(engines, blobs))
         try:
@@ -74,6 +78,13 @@ async def _lifespan(settings: Settings, app: FastAPI) -> AsyncIterator[Mapping[s
             await hosts.close()
     finally:
         database.close()
+
+
+def _warm_up(host: Host, settings: Settings) -> None:
+    """Checks a network, so that the first one of a user does not wait for all that is loaded on demand."""
+    example = EngineRequest.model_validate(engines.EXAMPLE)
+    with suppress(InvalidRequest):  # a host that cannot build for the example's targets
+        check(lower(example.network, host.catalogue), example, host, settings)
 
 
 def _prepare(settings: Settings, database: Database) -> None:

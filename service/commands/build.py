@@ -94,7 +94,8 @@ def _external_data(path: Path) -> list[Path]:
     """The files beside a model that it keeps tensors in."""
     import onnx
 
-    from service.network.graph import FILE_WORDS, all_tensors
+    from service.network.graph import FILE_WORDS
+    from service.network.walking import all_tensors
 
     try:
         model = onnx.load(path, load_external_data=False)

@@ -21,7 +21,8 @@ def engine(
     return Engine(
         id="id", name="demo", version=1, status="ready", backend=backend, backend_version=version, targets=targets,
         profiles=(), inputs=(), outputs=(), plugins=(), serving={}, verify=False, no_cache=False, cached=False,
-        priority=0, phase="", fraction=1.0, attempts=1, cancel_requested=False, error=None, model=Blob("", 0), plan=None,
+        priority=0, phase="", fraction=1.0,
+        attempts=1, cancel_requested=False, error=None, model=Blob("", 0), plan=None,
         seconds_queued=0, seconds_building=0, created_at=NOW, updated_at=NOW,
     )  # fmt: skip
 
