@@ -37,7 +37,8 @@ def stages(dockerfile: str) -> dict[str, list[Instruction]]:
 def context(root: Path) -> list[Path]:
     """Files of the tree, relative to it, that `.dockerignore` lets in."""
     patterns = [line for line in (root / ".dockerignore").read_text().split("\n") if line and line[0] != "#"]
-    files = (path.relative_to(root) for path in root.rglob("*") if path.is_file())
+    tops = [top for top in root.iterdir() if not _ignored(top.relative_to(root), patterns)]
+    files = (path.relative_to(root) for top in tops for path in (top, *top.rglob("*")) if path.is_file())
     return [path for path in files if not _ignored(path, patterns)]
 
 
