@@ -52,7 +52,7 @@ def main() -> None:
 
 def compare_builds(client: Client, folder: Path) -> None:
     """Accepting and building through the service against a fresh process that only builds."""
-    print("| network | first build, kernels compiled | POST | accepted to ready | TensorRT-RTX alone | ratio | over | limit |")
+    print("| network | first, compiling | POST | accepted to ready | TensorRT-RTX alone | ratio | over | limit |")
     print("|---|---|---|---|---|---|---|---|")
     for workload in (mlp_block(), blocks(24, 1024)):
         model = folder / f"{workload.name}.onnx"
