@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -154,14 +153,17 @@ def _integer(given: Any) -> int:
 def _number(given: Any) -> float:
     if isinstance(given, bool) or not isinstance(given, int | float):
         raise TypeError
-    if not math.isfinite(given) or abs(given) > FLOAT32_MAX:
+    if not abs(given) <= FLOAT32_MAX:  # NaN is not either; an integer may be too large for math.isfinite
         raise FieldFault(f"expected a finite number in the range of FP32, got {given}")
     return float(given)
 
 
 def _text(given: Any) -> str:
     if isinstance(given, bytes):
-        given = given.decode("utf-8")
+        try:
+            given = given.decode()
+        except UnicodeDecodeError:
+            raise FieldFault("expected a string in UTF-8") from None
     if not isinstance(given, str):
         raise TypeError
     if "\0" in given:
