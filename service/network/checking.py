@@ -14,6 +14,7 @@ from service.errors import Fault, InvalidRequest
 from service.network.completion import complete, plugin_uses
 from service.network.datatypes import RuntimeKernels, tensorrt_faults
 from service.network.description import EngineOptions
+from service.network.gpu_types import fitting
 from service.network.graph import Graph, Inferred
 from service.network.inference import infer
 from service.network.outputs import check_outputs, tensor_info
@@ -60,6 +61,7 @@ def check(graph: Graph, options: EngineOptions, host: Host, limits: Limits) -> C
     declared = _declared(graph)
     inferred = infer(graph, unsound, declared)
     if choice is not None:
+        choice = fitting(choice, options.targets, inferred.types, faults)
         _check_backend(graph, inferred, choice, host.capabilities[choice.backend])
     outputs = check_outputs(graph, inferred.types, declared)
     faults.raise_any()
