@@ -109,6 +109,17 @@ class PlanBuilder:
         return self.registration.faults.message() or next(iter([*errors, *self.logger.errors]), "TensorRT gave no plan")
 
 
+def warm_up(flavour: Flavour, logger: Any) -> None:
+    """Builds a network of one node for a target that every version has."""
+    trt = flavour.trt
+    builder = trt.Builder(logger)
+    network = builder.create_network(flavour.network_flags())
+    network.mark_output(network.add_identity(network.add_input("x", trt.float32, (1,))).get_output(0))
+    config = builder.create_builder_config()
+    flavour.configure(config, ["sm_86"])
+    builder.build_serialized_network(network, config)
+
+
 def plugin_nodes(model: ModelProto, found: Iterable[Found]) -> PluginNodes:
     """The model's plugin nodes with their classes. Plugins of other libraries, which have none, are not among them."""
     classes = {each.key: each.plugin for each in found}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ from service.backends.base import BuildRequest, Built, Capabilities, Progress, S
 from service.backends.flavour import Flavour
 from service.backends.gpu import host_gpu
 from service.backends.importers import aliases
-from service.backends.plan_builder import PlanBuilder
+from service.backends.plan_builder import PlanBuilder, warm_up
 from service.backends.runtime_cache import RuntimeCache
 from service.errors import Conflict
 from service.plugins.catalogue import Found, discover
@@ -69,6 +71,15 @@ class TensorRT:
         builder = PlanBuilder(self.flavour, self.registration, self.logger, self.found, self._cache)
         return builder.build(request, out, progress)
 
+    def warm_up(self) -> None:
+        """Registers the creators and builds a network of one node: the first build of a process takes half a second
+        longer than those after it."""
+        if not self.flavour.ahead_of_time:
+            return  # it would need the GPU, which may be busy
+        _ = self.registration
+        with self.logger.silenced():
+            warm_up(self.flavour, self.logger)
+
     def load(self, plan: Path) -> Session:
         from service.backends.tensorrt_session import TensorRTSession
 
@@ -106,8 +117,17 @@ def logger(trt: Any) -> Any:
         def __init__(self) -> None:
             super().__init__()
             self.errors: list[str] = []
+            self.silent = False
+
+        @contextmanager
+        def silenced(self) -> Iterator[None]:
+            self.silent = True
+            yield
+            self.silent = False
 
         def log(self, severity: Any, message: str) -> None:
+            if self.silent:
+                return
             if severity.value <= severities.ERROR.value:
                 self.errors.append(message)
             if severity.value <= severities.INFO.value and SDK_KNOWS_DEFAULTS not in message:

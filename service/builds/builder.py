@@ -13,11 +13,13 @@ import sys
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from service.backends.base import BuildRequest, Range
+from service.backends.base import Backend, BuildRequest, Range
 from service.backends.registry import backend
+from service.backends.tensorrt import TensorRT
 from service.builds.messages import Advanced, Event, Failed, Finished, Job, event_line
 from service.children import end_with_parent
 from service.errors import BuildFailed
@@ -25,14 +27,18 @@ from service.errors import BuildFailed
 MODEL, JOB, PLAN = "model.onnx", "job.json", "plan"
 
 
-def run(folder: Path, events: int) -> None:
+Backends = Callable[[str], Backend]
+"""Gives the backend of a name."""
+
+
+def run(folder: Path, events: int, backends: Backends) -> None:
     """Builds the job of `folder`; the plan lies there when `Finished` was written to the descriptor `events`."""
 
     def say(event: Event) -> None:
         os.write(events, event_line(event))
 
     try:
-        say(Finished(_build(folder, say)))
+        say(Finished(_build(folder, say, backends)))
     except BuildFailed as error:
         say(Failed(error.detail))
     except MemoryError:
@@ -42,7 +48,7 @@ def run(folder: Path, events: int) -> None:
         say(Failed(f"{type(error).__name__}: {error}"))
 
 
-def _build(folder: Path, say: Callable[[Event], None]) -> dict[str, Any]:
+def _build(folder: Path, say: Callable[[Event], None], backends: Backends) -> dict[str, Any]:
     job = Job.from_json((folder / JOB).read_text())
     # Not the address space: CUDA reserves more of that than any machine has.
     resource.setrlimit(resource.RLIMIT_DATA, (job.memory, job.memory))
@@ -51,27 +57,29 @@ def _build(folder: Path, say: Callable[[Event], None]) -> dict[str, Any]:
         targets=job.targets,
         profiles=tuple({name: Range(**limits) for name, limits in profile.items()} for profile in job.profiles),
     )
-    libraries = tuple(map(Path, job.plugin_libraries))
-    builder = backend(job.backend, plugin_libraries=libraries, kernel_cache=Path(job.kernel_cache))
-    built = builder.build(request, folder / PLAN, lambda phase, fraction: say(Advanced(phase, fraction)))
+    built = backends(job.backend).build(request, folder / PLAN, lambda phase, fraction: say(Advanced(phase, fraction)))
     return built.to_json()
 
 
-def preload() -> None:
-    """What most builds need, where it is installed; a backend says itself what is missing."""
-    for module in ("onnx", "cuda.bindings.nvrtc", "tensorrt_rtx", "service.backends.tensorrt"):
-        with suppress(ImportError):
-            importlib.import_module(module)
+def preload(backends: Backends) -> None:
+    """What most builds need, where it is installed; a backend that lacks something says so itself when it builds."""
+    with suppress(Exception):
+        importlib.import_module("cuda.bindings.nvrtc")
+        tensorrt = backends("tensorrt_rtx")
+        assert isinstance(tensorrt, TensorRT)
+        tensorrt.warm_up()
 
 
 def main() -> None:
-    events, parent = map(int, sys.argv[1:])
-    end_with_parent(parent)
-    preload()
+    events, parent, warm, cache, *libraries = sys.argv[1:]
+    end_with_parent(int(parent))
+    backends = partial(backend, plugin_libraries=tuple(map(Path, libraries)), kernel_cache=Path(cache))
+    if int(warm):
+        preload(backends)
     folder = sys.stdin.readline().rstrip("\n")
     if folder:
         os.chdir(folder)  # so that no log shows where the folder lies
-        run(Path(), events)
+        run(Path(), int(events), backends)
 
 
 if __name__ == "__main__":

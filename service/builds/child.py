@@ -26,18 +26,28 @@ class News:
     log: bytes = b""
 
 
+@dataclass(frozen=True)
+class Tools:
+    """What every build of a worker has in common."""
+
+    environment: Mapping[str, str]
+    kernel_cache: Path
+    plugin_libraries: tuple[Path, ...] = ()
+
+
 class Child:
     """A builder for one job. It starts before there is one: loading TensorRT takes longer than many a build.
 
     Leaving the context ends the process and all that it started.
     """
 
-    def __init__(self, environment: Mapping[str, str]) -> None:
+    def __init__(self, tools: Tools, warm: bool = True) -> None:
+        """`warm`: it loads and tries TensorRT at once, not only when a job needs it."""
         events, theirs = os.pipe()
-        command = [sys.executable, "-m", "service.builds.builder", str(theirs), str(os.getpid())]
+        command = [sys.executable, "-m", "service.builds.builder", str(theirs), str(os.getpid()), str(int(warm))]
         self.process = subprocess.Popen(
-            command,
-            env=environment,
+            [*command, *map(str, (tools.kernel_cache.resolve(), *tools.plugin_libraries))],
+            env=tools.environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -11,14 +11,12 @@ from typing import Any, Literal
 class Job:
     """Written as JSON into the job's folder, where `model.onnx` and its external data lie and `plan` will.
 
-    `profiles` maps inputs to `Range` fields; `plugin_libraries` and `kernel_cache` are paths.
+    `profiles` maps inputs to `Range` fields.
     """
 
     backend: str
     targets: tuple[str, ...]
     profiles: tuple[dict[str, dict[str, Any]], ...]
-    plugin_libraries: tuple[str, ...]
-    kernel_cache: str
     memory: int
     """Bytes of private memory that the builder may take."""
 
@@ -28,7 +26,7 @@ class Job:
     @classmethod
     def from_json(cls, text: str) -> Job:
         given: dict[str, Any] = json.loads(text)
-        for name in ("targets", "profiles", "plugin_libraries"):
+        for name in ("targets", "profiles"):
             given[name] = tuple(given[name])
         return cls(**given)
 

@@ -13,7 +13,7 @@ from time import monotonic
 from service.backends.libraries import child_environment
 from service.builds.attempt import Attempt, Stopped, Watch
 from service.builds.builder import JOB, MODEL, PLAN
-from service.builds.child import Child
+from service.builds.child import Child, Tools
 from service.builds.lease import RENEWALS_PER_LEASE, Lease
 from service.builds.messages import Job
 from service.errors import BuildFailed, ServiceError, problem_details
@@ -37,7 +37,8 @@ class Worker:
         self._settings = settings
         self._claims, self._blobs, self._engines = Claims(database), Blobs(database), Engines(database)
         self._name = f"{socket.gethostname()}-{os.getpid()}"
-        self._environment = child_environment(settings.data_dir / "lib")
+        libraries = tuple(path.resolve() for path in settings.plugin_libraries)
+        self._tools = Tools(child_environment(settings.data_dir / "lib"), settings.kernel_cache, libraries)
         self._next: Child | None = None
         """A builder that is loaded and waits."""
         self._beats_next = 0.0
@@ -50,7 +51,7 @@ class Worker:
     def run(self) -> None:
         while not self._stopping.is_set():
             try:
-                self._next = self._next or Child(self._environment)
+                self._next = self._next or Child(self._tools)
                 busy = self._work()
             except Exception:  # the database is away, say: a later round may be luckier
                 log.exception("the worker could not look for builds")
@@ -62,13 +63,13 @@ class Worker:
         self._claims.leave(self._name)
 
     def _take_builder(self) -> Child:
-        """The waiting builder, or a new one where that has died while it waited."""
+        """The waiting builder, or a new one where that has died: perhaps of what it loaded, so that one loads less."""
         taken, self._next = self._next, None
         if taken and taken.process.poll() is None:
             return taken
         if taken:
             taken.close()
-        return Child(self._environment)
+        return Child(self._tools, warm=taken is None)
 
     def _work(self) -> bool:
         """One round; says whether there was a build."""
@@ -114,8 +115,6 @@ class Worker:
             backend=engine.backend,
             targets=engine.targets,
             profiles=engine.profiles,
-            plugin_libraries=tuple(str(path.resolve()) for path in settings.plugin_libraries),
-            kernel_cache=str(settings.kernel_cache.resolve()),
             memory=settings.build_memory,
         )
         (folder / JOB).write_text(job.to_json())

@@ -26,9 +26,11 @@ def once_missing(plan, bundles):
     return ["ScaleBias for sm_86"] if len(passes) == 1 else look(plan, bundles)
 
 plan_builder.missing_images = once_missing
+from functools import partial
 from pathlib import Path
+from service.backends.registry import backend
 from service.builds.builder import run
-run(Path(sys.argv[1]), 1)
+run(Path(sys.argv[1]), 1, partial(backend, kernel_cache=Path(sys.argv[3])))
 print([plan.count(open(sys.argv[2], "rb").read()) for plan in passes], file=sys.stderr)
 """
 
@@ -38,8 +40,8 @@ def test_a_missing_image_is_built_in_again_with_every_node(tmp_path: Path, kerne
     image = tmp_path / "image"
     image.write_bytes(bundles[ScaleBias].images[0].data)
     (tmp_path / "model.onnx").write_bytes(model_of([(ScaleBias(scale=2.0), "x", "h"), (ScaleBias(), "h", "y")]))
-    (tmp_path / "job.json").write_text(Job("tensorrt_rtx", ("sm_86",), (PROFILE,), (), str(kernels), 2**36).to_json())
-    command = [sys.executable, "-c", BUILD, str(tmp_path), str(image)]
+    (tmp_path / "job.json").write_text(Job("tensorrt_rtx", ("sm_86",), (PROFILE,), 2**36).to_json())
+    command = [sys.executable, "-c", BUILD, str(tmp_path), str(image), str(kernels)]
     done = subprocess.run(command, env=child_environment(tmp_path / "lib"), capture_output=True, text=True, check=True)
     assert json.loads(done.stdout.splitlines()[-1])["kind"] == "finished"
     assert done.stderr.splitlines()[-1] == "[2, 4]"  # one node carries it, then both: TensorRT stores it twice for each

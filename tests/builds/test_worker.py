@@ -38,7 +38,7 @@ def test_a_plan_with_its_kernels_is_built(yard: Yard, start: Start) -> None:
     assert plugin["ptx"]["target"] == "compute_120"
     assert "Engine generation completed" in yard.engines.log(engine.id)
     assert engine.backend_version
-    assert list(yard.settings.scratch.iterdir()) == []
+    yard.wait(engine, lambda _: not list(yard.settings.scratch.iterdir()), seconds=5)
 
 
 def test_many_nodes_carry_each_image_at_most_twice_and_progress_never_falls(yard: Yard, start: Start) -> None:

@@ -50,6 +50,16 @@ class Faulty(CudaPlugin):
 '''
 
 
+BUILD = """
+import sys
+from functools import partial
+from pathlib import Path
+from service.backends.registry import backend
+from service.builds.builder import run
+run(Path(sys.argv[1]), 1, partial(backend, kernel_cache=Path(sys.argv[2])))
+"""
+
+
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
     """A folder to put on a path: an installed distribution with the faulty plugin."""
@@ -79,12 +89,11 @@ def build(package: Path, where: str, kernels: Path) -> dict[str, Any]:
             del sys.modules[name]
     folder = package.parent
     (folder / "model.onnx").write_bytes(model)
-    (folder / "job.json").write_text(Job("tensorrt_rtx", ("sm_86",), (PROFILE,), (), str(kernels), 2**36).to_json())
-    program = (
-        f"import sys; from pathlib import Path; from service.builds.builder import run; run(Path({str(folder)!r}), 1)"
-    )
+    (folder / "job.json").write_text(Job("tensorrt_rtx", ("sm_86",), (PROFILE,), 2**36).to_json())
     environment = child_environment(folder / "lib") | {"PYTHONPATH": f"{package}:{Path.cwd()}"}
-    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", BUILD, folder, kernels], env=environment, capture_output=True, text=True, check=True
+    )
     last: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return last
 
