@@ -70,7 +70,8 @@ async def _lifespan(settings: Settings, app: FastAPI) -> AsyncIterator[Mapping[s
             log.info("%s", problem)
         await asyncio.to_thread(_warm_up, host, settings)
         engines, blobs = Engines(database), Blobs(database)
-        hosts = Hosts(settings, Materialiser(engines, blobs))
+        loader = Materialiser(engines, blobs)
+        hosts = Hosts(settings, loader, loader.give_up)
         try:
             ready = ReadyEngines(engines)
             yield {"services": Services(settings, host, database, engines, blobs, Claims(database), hosts, ready)}

@@ -53,6 +53,18 @@ class Settings(BaseSettings):
 
     request_timeout: Seconds = 60
     """Longest time an inference may take when neither request nor engine says."""
+    engine_memory: Positive | None = None
+    """What the loaded engines of a device may take together; a share of what is free, if not set."""
+    engine_memory_share: Annotated[float, Field(gt=0, le=1)] = 0.8
+    """Of what is free on a device when its engine host starts."""
+    engine_crashes: Positive = 3
+    """After so many crashes of its host in a row an engine is `failed`."""
+    shared_memory: Annotated[int, Field(ge=MIB, multiple_of=4096)] = 256 * MIB
+    """Through which tensors travel to a host and back; more than fits goes through memory of its own."""
+    heartbeat: Seconds = 2
+    """How often an engine host is asked whether it still answers."""
+    heartbeat_patience: Seconds = 10
+    """How long it may take to answer before it is ended."""
 
     @field_validator("plugin_libraries", mode="before")
     @classmethod

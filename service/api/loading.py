@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from service.errors import PlanDamaged, problem_details
+from service.errors import NotFound, PlanDamaged, ServiceError, problem_details
 from service.store.blobs import Blobs
 from service.store.engines import Engines
 from service.store.records import Engine
@@ -25,6 +26,11 @@ class Materialiser:
         except PlanDamaged as error:
             self.engines.fail(engine.id, problem_details(error))
             raise
+
+    def give_up(self, engine_id: str, error: ServiceError) -> None:
+        """The engine has failed for a reason that only running it showed."""
+        with suppress(NotFound):  # deleted meanwhile
+            self.engines.fail(engine_id, problem_details(error))
 
     def _plan(self, engine: Engine, folder: Path) -> Path:
         assert engine.plan is not None, "only ready engines are loaded"

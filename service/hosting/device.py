@@ -22,9 +22,6 @@ from service.hosting.watching import watch
 from service.scratch import scratch_folder
 from service.settings import Settings
 
-SHARE = 0.8
-"""Of what is free on a device, for engines."""
-
 Materialise = Callable[[Any, bool, Path], Path]
 """Writes an engine's plan (for its reference, its model) and its further files into a folder; gives the file to load.
 
@@ -120,7 +117,7 @@ class Device:
     async def _budget_of(self, process: HostProcess) -> Budget[EngineQueue]:
         free = await process.free
         if self._budget is None:
-            self._budget = Budget(int(free * SHARE) if self._limits.memory is None else self._limits.memory)
+            self._budget = Budget(self._limits.memory or int(free * self._limits.share))
         return self._budget
 
     async def _make_room(self, budget: Budget[EngineQueue], queue: EngineQueue, size: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from service.settings import MIB
+from service.settings import MIB, Settings
 
 
 @dataclass(frozen=True)
@@ -14,7 +14,8 @@ class Limits:
     arena: int = 256 * MIB
     """Memory that the HTTP process shares with each host; only what is used of it is taken."""
     memory: int | None = None
-    """What the engines of a device may take together; None: 80 % of what is free when its host starts."""
+    """What the engines of a device may take together; None: `share` of what is free when its host starts."""
+    share: float = 0.8
     start_patience: float = 60
     """How long a host may take to start."""
     heartbeat: float = 2
@@ -28,3 +29,14 @@ class Limits:
     longest_back_off: float = 30
     crashes: int = 3
     """After so many crashes in a row an engine is not started any more."""
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> Limits:
+        return cls(
+            arena=settings.shared_memory,
+            memory=settings.engine_memory,
+            share=settings.engine_memory_share,
+            heartbeat=settings.heartbeat,
+            heartbeat_patience=settings.heartbeat_patience,
+            crashes=settings.engine_crashes,
+        )

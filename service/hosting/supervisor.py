@@ -33,7 +33,7 @@ class Hosts:
         self._settings = settings
         self._materialise = materialise
         self._on_engine_failed = on_engine_failed
-        self._limits = limits or Limits()
+        self._limits = limits or Limits.from_settings(settings)
         self._devices: dict[str, Device] = {}
         self._queues: dict[tuple[str, bool], EngineQueue] = {}
         self._telling: set[asyncio.Task[None]] = set()
