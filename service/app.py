@@ -13,20 +13,21 @@ from typing import Any
 from fastapi import FastAPI
 from starlette.routing import Route
 
-from service.api import engines, files, health, inference, plugins
+from service.api import engines, files, health, inference, plugins, serving
 from service.api.documentation import document
 from service.api.loading import Materialiser
 from service.api.lookup import ReadyEngines
 from service.api.paths import TrailingSlashes
 from service.api.problems import install_problem_handlers
 from service.api.services import Services
+from service.api.warming import Warming
 from service.backends.probe import Host, probe
 from service.errors import InvalidRequest
 from service.hosting.supervisor import Hosts
 from service.network.checking import check
 from service.network.description import EngineRequest
 from service.network.lowering import lower
-from service.network.options import EngineOptions
+from service.network.options import EngineOptions, ServingChange
 from service.scratch import sweep
 from service.settings import Settings
 from service.store.blobs import Blobs
@@ -49,9 +50,9 @@ def create_app(settings: Settings) -> FastAPI:
         generate_unique_id_function=lambda route: route.name,
         redoc_url=None,
     )
-    for part in (plugins, engines, files, inference, health):
+    for part in (plugins, engines, files, serving, inference, health):
         app.router.routes.extend(part.router.routes)
-    document(app, (EngineRequest, EngineOptions))
+    document(app, (EngineRequest, EngineOptions, ServingChange))
     for route in app.routes:
         if isinstance(route, Route) and route.methods and "GET" in route.methods:
             route.methods.add("HEAD")
@@ -72,10 +73,12 @@ async def _lifespan(settings: Settings, app: FastAPI) -> AsyncIterator[Mapping[s
         engines, blobs = Engines(database), Blobs(database)
         loader = Materialiser(engines, blobs)
         hosts = Hosts(settings, loader, loader.give_up)
+        warming = asyncio.create_task(Warming(engines, hosts, host).run())
         try:
             ready = ReadyEngines(engines)
             yield {"services": Services(settings, host, database, engines, blobs, Claims(database), hosts, ready)}
         finally:
+            warming.cancel()
             await hosts.close()
     finally:
         database.close()

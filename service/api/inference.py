@@ -14,9 +14,8 @@ from service.api.bodies import media_type, read_body_bytes
 from service.api.documentation import answers
 from service.api.inference_messages import BINARY, BODY, HEADER_PARAMETER, JSON, RESPONSE
 from service.api.lookup import Known
-from service.api.runnable import obstacle, without_reference
+from service.api.runnable import require_ready, require_reference, require_runnable
 from service.api.services import Services, ServicesOf
-from service.errors import Conflict
 from service.protocol.messages import HEADER, InferRequest, header_length, parse_request
 from service.protocol.responses import encode_response
 
@@ -39,10 +38,10 @@ async def infer(request: Request, services: ServicesOf, reference: str) -> Respo
     limit = services.settings.max_json if length is None and kind == JSON else services.settings.max_infer
     body = await read_body_bytes(request, limit)
     known = await services.ready.get(reference)
-    _check_ready(known)
+    require_ready(known.engine)
     length = 0 if length is None and kind == BINARY else length
     asked = await _maybe_in_thread(len(body), parse_request, body, length, known.inputs, known.outputs, known.profiles)
-    _check_runnable(services, known, asked)
+    (require_reference if asked.reference else require_runnable)(known.engine, services.host)
     return await _unless_gone(request, _answer(services, known, asked))
 
 
@@ -53,27 +52,6 @@ async def _answer(services: Services, known: Known, asked: InferRequest) -> Resp
     size = sum(array.nbytes for array in arrays)
     encoded = await _maybe_in_thread(size, encode_response, asked, engine.name, str(engine.version), arrays)
     return Response(encoded.body, headers=encoded.headers)
-
-
-def _check_ready(known: Known) -> None:
-    engine = known.engine
-    if engine.status == "ready":
-        return
-    why = f": {engine.error['detail']}" if engine.error else ""
-    raise Conflict(f"engine {engine.name}:{engine.version} is {engine.status}, not ready{why}")
-
-
-def _check_runnable(services: Services, known: Known, asked: InferRequest) -> None:
-    engine = known.engine
-    lacking = without_reference(engine, services.host.catalogue)
-    if asked.reference:
-        if lacking:
-            raise Conflict(f"there is no reference of {', '.join(lacking)}: nothing but {engine.backend} runs it")
-        return
-    reason = obstacle(engine, services.host)
-    if reason is not None:
-        hint = "" if lacking else '; with "parameters": {"reference": true} its network runs here, on the CPU'
-        raise Conflict(f"engine {engine.name}:{engine.version} cannot run on this host: {reason}{hint}")
 
 
 async def _maybe_in_thread(size: int, function: Any, *arguments: Any) -> Any:

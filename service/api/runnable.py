@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from service.backends.probe import Host
+from service.errors import Conflict
 from service.plugins.catalogue import Catalogue
 from service.store.records import Engine
 
@@ -29,3 +30,28 @@ def without_reference(engine: Engine, catalogue: Catalogue) -> list[str]:
         for plugin in engine.plugins
         if catalogue.plugin(plugin["name"], plugin["version"], plugin["namespace"]) is None
     ]
+
+
+def require_ready(engine: Engine) -> None:
+    """Raises Conflict for an engine that is not built, or failed."""
+    if engine.status == "ready":
+        return
+    why = f": {engine.error['detail']}" if engine.error else ""
+    raise Conflict(f"engine {engine.name}:{engine.version} is {engine.status}, not ready{why}")
+
+
+def require_runnable(engine: Engine, host: Host) -> None:
+    """Raises Conflict, with the way out where there is one, for an engine that this host cannot execute."""
+    reason = obstacle(engine, host)
+    if reason is None:
+        return
+    lacking = without_reference(engine, host.catalogue)
+    hint = "" if lacking else '; with "parameters": {"reference": true} its network runs here, on the CPU'
+    raise Conflict(f"engine {engine.name}:{engine.version} cannot run on this host: {reason}{hint}")
+
+
+def require_reference(engine: Engine, host: Host) -> None:
+    """Raises Conflict for an engine with a plugin that nothing but TensorRT can run."""
+    lacking = without_reference(engine, host.catalogue)
+    if lacking:
+        raise Conflict(f"there is no reference of {', '.join(lacking)}: nothing but {engine.backend} runs it")

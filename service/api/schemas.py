@@ -123,6 +123,13 @@ class EngineBody(BaseModel):
     updated_at: datetime
 
 
+class ServedEngine(EngineBody):
+    """An engine, and what this service has of it in memory."""
+
+    loaded: bool = Field(description="whether an engine host has it in memory")
+    memory: int = Field(description="bytes that it takes there, measured when it was loaded")
+
+
 class EngineList(BaseModel):
     engines: list[EngineBody]
     next: str | None = Field(description="the cursor of the next page")

@@ -65,11 +65,10 @@ class Worker:
     def _take_builder(self) -> Child:
         """The waiting builder, or a new one where that has died: perhaps of what it loaded, so that one loads less."""
         taken, self._next = self._next, None
-        if taken and taken.process.poll() is None:
-            return taken
-        if taken:
+        dead = taken is not None and taken.process.poll() is not None
+        if taken is not None and dead:
             taken.close()
-        return Child(self._tools, warm=taken is None)
+        return Child(self._tools, warm=False) if taken is None or dead else taken
 
     def _work(self) -> bool:
         """One round; says whether there was a build."""
@@ -125,6 +124,7 @@ class Worker:
         )
         built = Attempt(self._take_builder(), folder, settings.build_timeout, watch).run()
         watch.advanced("Storing the plan", STORING)
+        self._next = Child(self._tools)  # loads while the plan is written
         self._claims.succeed(claim, folder / PLAN, built)
 
     def _fail(self, claim: Claim, error: ServiceError) -> None:

@@ -55,6 +55,11 @@ def post_json(path: str, body: Json | None = None) -> Call[Json]:
     return parsed(response)
 
 
+def patch_json(path: str, body: Json) -> Call[Json]:
+    response = yield Ask("PATCH", path, {"json": body})
+    return parsed(response)
+
+
 def delete(path: str) -> Call[None]:
     yield Ask("DELETE", path)
 

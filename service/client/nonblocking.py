@@ -77,6 +77,17 @@ class AsyncClient:
     async def log(self, reference: str) -> str:
         return await self._do(calls.text(f"/engines/{reference}/log"))
 
+    async def load(self, reference: str) -> Json:
+        """Returns once the engine is in memory; `loaded` and `memory` (bytes) tell of it."""
+        return await self._do(calls.post_json(f"/engines/{reference}/load"))
+
+    async def unload(self, reference: str) -> Json:
+        return await self._do(calls.post_json(f"/engines/{reference}/unload"))
+
+    async def change_serving(self, reference: str, **serving: Any) -> Json:
+        """Changes the given keys of `serving`."""
+        return await self._do(calls.patch_json(f"/engines/{reference}", {"serving": serving}))
+
     async def cancel(self, reference: str) -> Json:
         return await self._do(calls.post_json(f"/engines/{reference}/cancel"))
 

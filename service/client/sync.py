@@ -77,6 +77,17 @@ class Client:
     def log(self, reference: str) -> str:
         return self._do(calls.text(f"/engines/{reference}/log"))
 
+    def load(self, reference: str) -> Json:
+        """Returns once the engine is in memory; `loaded` and `memory` (bytes) tell of it."""
+        return self._do(calls.post_json(f"/engines/{reference}/load"))
+
+    def unload(self, reference: str) -> Json:
+        return self._do(calls.post_json(f"/engines/{reference}/unload"))
+
+    def change_serving(self, reference: str, **serving: Any) -> Json:
+        """Changes the given keys of `serving`."""
+        return self._do(calls.patch_json(f"/engines/{reference}", {"serving": serving}))
+
     def cancel(self, reference: str) -> Json:
         return self._do(calls.post_json(f"/engines/{reference}/cancel"))
 

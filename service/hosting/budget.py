@@ -56,5 +56,8 @@ class Budget(Generic[Engine]):
     def enter(self, tenant: Engine, size: int) -> None:
         self._sizes[tenant] = size
 
+    def size_of(self, tenant: Engine) -> int:
+        return self._sizes.get(tenant, 0)
+
     def leave(self, tenant: Engine) -> None:
         self._sizes.pop(tenant, None)

@@ -85,6 +85,10 @@ class Device:
         if loaded is not None:
             await self._drop(loaded)
 
+    def size_of(self, queue: EngineQueue) -> int:
+        """Bytes that a loaded engine takes."""
+        return self._budget.size_of(queue) if self._budget is not None and queue.usable else 0
+
     def answered(self, queue: EngineQueue) -> None:
         """After a death: an engine has answered again."""
         self._deaths = queue.crashes = 0

@@ -77,14 +77,17 @@ class EngineQueue:
 
     def renew(self, engine: Servable) -> None:
         """The engine as it was read last: how it is served may have changed."""
-        self.engine, self.serving = engine, Serving.from_json(engine.serving)
-        self._joiner = joiner(self, engine, self.serving.batching)
+        if engine.serving != self.engine.serving:
+            self.serving = Serving.from_json(engine.serving)
+            self._joiner = joiner(self, engine, self.serving.batching)
+            self.pump()
+        self.engine = engine
 
     async def ensure_loaded(self) -> None:
         """Raises what loading raises."""
         if self._given_up:
             raise self._refusal()
-        if not self._usable():
+        if not self.usable:
             await asyncio.shield(self._start_loading())
 
     async def drained(self) -> None:
@@ -93,6 +96,11 @@ class EngineQueue:
             if self._drained is None:
                 self._drained = self._loop.create_future()
             await asyncio.shield(self._drained)
+
+    @property
+    def usable(self) -> bool:
+        """Whether it is loaded."""
+        return self.loaded is not None and self.loaded.process.alive
 
     @property
     def busy(self) -> bool:
@@ -117,7 +125,7 @@ class EngineQueue:
         while self._waiting and self.running < self.serving.instances:
             if self._home.troubled and not self._home.suspicion.may_start(self):
                 return
-            if not self._usable():
+            if not self.usable:
                 self._start_loading()
                 return
             if self._waiting[0].answer.done():  # whoever asked has left just now
@@ -161,7 +169,7 @@ class EngineQueue:
     def _admit(self, call: Call) -> None:
         free = self.serving.instances - self.running
         plain = self._joiner is None and not self._home.troubled
-        if plain and free > 0 and not self._waiting and self._usable():
+        if plain and free > 0 and not self._waiting and self.usable:
             self._start(call)
             return
         if self._given_up:
@@ -176,9 +184,6 @@ class EngineQueue:
         if call in self._waiting:
             self._waiting.remove(call)
             self._note_change()
-
-    def _usable(self) -> bool:
-        return self.loaded is not None and self.loaded.process.alive
 
     def _next(self) -> Call | Batch | None:
         """Takes out what runs next; None where others may still join it."""

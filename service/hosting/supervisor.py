@@ -62,12 +62,26 @@ class Hosts:
 
     async def unload(self, engine_id: str) -> None:
         """Gives back what the engine holds once its requests are answered; a later one loads it again."""
-        queues = [queue for reference in (False, True) if (queue := self._queues.pop((engine_id, reference), None))]
-        for queue in queues:
+        for queue in self._queues_of(engine_id):
+            del self._queues[engine_id, queue.reference]
             await queue.drained()
             device = self._device(queue.backend)
             device.suspicion.leave(queue)
             await device.unload(queue)
+
+    def renew(self, engine: Servable) -> None:
+        """How the engine is served has changed: that counts at once for what is loaded of it."""
+        for queue in self._queues_of(engine.id):
+            queue.renew(engine)
+
+    def loaded(self, engine_id: str) -> bool:
+        """Whether the engine itself, not its reference alone, is in a host."""
+        queue = self._queues.get((engine_id, False))
+        return queue is not None and queue.usable
+
+    def memory(self, engine_id: str) -> int:
+        """Bytes that the engine takes on its device, with its reference on the CPU."""
+        return sum(self._device(queue.backend).size_of(queue) for queue in self._queues_of(engine_id))
 
     async def close(self, patience: float = 10) -> None:
         """Answers what is under way, for up to `patience` seconds, and ends the hosts."""
@@ -87,7 +101,11 @@ class Hosts:
 
     def running(self, engine_id: str) -> int:
         """How many requests of an engine are being run."""
-        return sum(queue.running for (engine, _), queue in self._queues.items() if engine == engine_id)
+        return sum(queue.running for queue in self._queues_of(engine_id))
+
+    def _queues_of(self, engine_id: str) -> list[EngineQueue]:
+        keys = [(engine_id, reference) for reference in (False, True)]
+        return [self._queues[key] for key in keys if key in self._queues]
 
     def _queue(self, engine: Servable, reference: bool) -> EngineQueue:
         if self._closing:

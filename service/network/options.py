@@ -62,6 +62,19 @@ class Serving(Strict):
     batching: Batching | None = None
 
 
+class ServingChange(Strict):
+    """What `PATCH` takes; keys of `serving` that are not given stay as they are."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"serving": {"instances": 4}}]})
+
+    serving: Serving
+
+    @property
+    def given(self) -> dict[str, Any]:
+        whole = self.serving.model_dump()
+        return {name: whole[name] for name in self.serving.model_fields_set}
+
+
 OPTIONS_EXAMPLE: dict[str, Any] = {
     "name": "demo",
     "profiles": [{"x": {"min": [1, 8], "opt": [4, 8], "max": [64, 8]}}],

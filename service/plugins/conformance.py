@@ -45,9 +45,7 @@ def check_plugin(plugin: type[CudaPlugin], cache: Path) -> Iterator[Result]:
         yield Result(plugin.name, "cases", "", False, f"cases.py cannot be used: {type(error).__name__}: {error}")
         return
     right = [case for case in cases if not case.fault]
-    yield Result(
-        plugin.name, "cases", "", bool(right), f"{len(cases)} cases, {len(cases) - len(right)} to be refused"
-    )
+    yield Result(plugin.name, "cases", "", bool(right), f"{len(cases)} cases, {len(cases) - len(right)} to be refused")
     yield from _guarded(plugin, "fields", lambda: check_fields(plugin, right))
     yield from _guarded(plugin, "case", lambda: check_cases(plugin, cases, oracle))
     yield from _guarded(plugin, "launch", lambda: check_launches(plugin, right))

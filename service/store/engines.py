@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -114,6 +114,13 @@ class Engines:
         with self._database.read() as session:
             return {row.location: row.sha256 for row in session.scalars(query)}
 
+    def to_warm_up(self) -> Sequence[str]:
+        """The ids of ready engines that are to be loaded before anyone asks, oldest first."""
+        wanted = EngineRow.serving["warmup"].as_boolean()
+        with self._database.read() as session:
+            query = select(EngineRow.id).where(EngineRow.status == "ready", wanted).order_by(EngineRow.id)
+            return session.scalars(query).all()
+
     def request_cancel(self, engine_id: str) -> Engine:
         """A queued engine is cancelled at once, a building one when its worker next renews its claim.
 
@@ -130,6 +137,13 @@ class Engines:
                 end(row, "cancelled", now)
             elif row.status == "building":
                 row.build.cancel_requested, row.updated_at = True, now
+            return flushed(session, row)
+
+    def change_serving(self, engine_id: str, given: Mapping[str, Any]) -> Engine:
+        """Changes the given keys of `serving`."""
+        with self._database.write() as session:
+            row = _locked(session, engine_id)
+            row.serving, row.updated_at = {**row.serving, **given}, self._database.now(session)
             return flushed(session, row)
 
     def fail(self, engine_id: str, problem: dict[str, Any]) -> Engine:
