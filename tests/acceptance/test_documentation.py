@@ -44,6 +44,8 @@ def test_every_call_is_there(document: dict[str, Any]) -> None:
         ("get", "/plugins"), ("get", "/plugins/{name}"),
         ("get", "/engines"), ("post", "/engines"), ("get", "/engines/{reference}"), ("delete", "/engines/{reference}"),
         ("post", "/engines/{reference}/cancel"), ("post", "/engines/{reference}/infer"),
+        ("post", "/engines/{reference}/load"), ("post", "/engines/{reference}/unload"),
+        ("patch", "/engines/{reference}"),
         ("get", "/engines/{reference}/plan"), ("get", "/engines/{reference}/model"),
         ("get", "/engines/{reference}/log"), ("get", "/healthz"), ("get", "/readyz"),
     }  # fmt: skip
@@ -71,7 +73,7 @@ def test_every_error_is_a_problem_with_an_example(document: dict[str, Any]) -> N
 
 def test_every_body_has_an_example(document: dict[str, Any]) -> None:
     bodies = [operation["requestBody"] for _, _, operation in operations(document) if "requestBody" in operation]
-    assert len(bodies) == 2
+    assert len(bodies) == 3
     for body in bodies:
         for content in body["content"].values():
             assert content["example"]
