@@ -18,7 +18,6 @@ from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
-import onnx
 import psutil
 
 from benchmarks.networks import Workload, blocks, hundred_nodes, mlp_block
@@ -26,6 +25,7 @@ from examples.running import running_service
 from service.backends.dressing import dress
 from service.backends.libraries import child_environment
 from service.backends.plan_builder import plugin_nodes
+from service.backends.splitting import join, split
 from service.client import Client
 from service.plugins.catalogue import discover
 from service.plugins.kernels import compile_image
@@ -99,10 +99,10 @@ class Direct:
 
     def __post_init__(self) -> None:
         self.folder.mkdir()
-        model = onnx.load_from_string(self.client.model(self.workload.name))
+        model, weights = split(self.client.model(self.workload.name))
         nodes = plugin_nodes(model, discover())
-        dress(model, nodes)
-        (self.folder / "model.onnx").write_bytes(model.SerializeToString())
+        dress(model, weights, nodes)
+        (self.folder / "model.onnx").write_bytes(join(model, weights))
         for plugin in {plugin for _, plugin in nodes}:
             images = self.folder / "images" / plugin.name
             images.mkdir(parents=True)

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections.abc import Set
 
 import numpy as np
 import onnx
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 
+from service.backends.splitting import Weights
 from service.plugins.field_collections import INPUTS, OUTPUTS
 from service.plugins.plugin import CudaPlugin
 
 PluginNodes = list[tuple[NodeProto, type[CudaPlugin]]]
 
 
-def dress(model: ModelProto, plugins: PluginNodes) -> None:
-    """Changes `model` in place. Measured on TensorRT-RTX 1.7.1:
+def dress(model: ModelProto, weights: Weights, plugins: PluginNodes) -> None:
+    """Changes a model that was split, in place. Measured on TensorRT-RTX 1.7.1:
 
     - an absent input in the middle is refused, so only present ones stay, and a field says which they are;
     - every output must be named, and so must be as many as the node has;
@@ -24,7 +25,12 @@ def dress(model: ModelProto, plugins: PluginNodes) -> None:
     """
     for node, _ in plugins:
         _state_inputs_and_outputs(node)
-    _reinterpret_bytes(model.graph, {name for node, _ in plugins for name in node.input})
+    names = {name for node, _ in plugins for name in node.input}
+    _reinterpret_constants(model.graph, names)
+    for name in names & weights.tensors.keys():
+        tensor = weights.read(name)
+        if _reinterpret(tensor):
+            weights.write(name, tensor)
     ours = {(node.domain, node.op_type) for node, _ in plugins}
     kept = [function for function in model.functions if (function.domain, function.name) not in ours]
     del model.functions[:]
@@ -44,23 +50,23 @@ def _state_inputs_and_outputs(node: NodeProto) -> None:
     node.attribute.append(onnx.helper.make_attribute(OUTPUTS, len(node.output)))
 
 
-def _reinterpret_bytes(graph: GraphProto, names: Set[str]) -> None:
-    for tensor in _constants(graph, names):
-        if tensor.data_type != TensorProto.UINT8:
-            continue
-        if tensor.int32_data:
-            tensor.raw_data = np.array(tensor.int32_data, np.uint8).tobytes()
-            del tensor.int32_data[:]
-        tensor.data_type = TensorProto.INT8
+def _reinterpret_constants(graph: GraphProto, names: Set[str]) -> None:
+    for node in graph.node:
+        if node.op_type == "Constant" and not node.domain and node.output[0] in names:
+            for attribute in node.attribute:
+                _reinterpret(attribute.t)
     for declared in (*graph.value_info, *graph.input):
         kind = declared.type.tensor_type
         if declared.name in names and kind.elem_type == TensorProto.UINT8:
             kind.elem_type = TensorProto.INT8
 
 
-def _constants(graph: GraphProto, names: Set[str]) -> Iterator[TensorProto]:
-    """Initializers and Constant nodes of these names."""
-    yield from (tensor for tensor in graph.initializer if tensor.name in names)
-    for node in graph.node:
-        if node.op_type == "Constant" and not node.domain and node.output[0] in names:
-            yield from (attribute.t for attribute in node.attribute if attribute.name == "value")
+def _reinterpret(tensor: TensorProto) -> bool:
+    """UINT8 as INT8, bit for bit; says whether the tensor was changed."""
+    if tensor.data_type != TensorProto.UINT8:
+        return False
+    if tensor.int32_data:
+        tensor.raw_data = np.array(tensor.int32_data, np.uint8).tobytes()
+        del tensor.int32_data[:]
+    tensor.data_type = TensorProto.INT8
+    return True

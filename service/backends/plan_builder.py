@@ -17,6 +17,7 @@ from service.backends.flavour import Flavour
 from service.backends.importers import dress_for_importers
 from service.backends.progress import monitor
 from service.backends.pruning import prune
+from service.backends.splitting import join, split
 from service.errors import BuildFailed
 from service.plugins.catalogue import Found
 from service.plugins.fields import jsonable
@@ -42,7 +43,7 @@ class PlanBuilder:
     def build(self, request: BuildRequest, out: Path, progress: Progress) -> Built:
         """Writes the plan to `out`. Raises BuildFailed."""
         progress("Reading the model", 0.0)
-        model = onnx.load(request.model, load_external_data=False)
+        model, weights = split(request.model.read_bytes())
         prune(model.graph)
         nodes = plugin_nodes(model, self.found)
         if not self.flavour.imports_own_domains:
@@ -57,8 +58,8 @@ class PlanBuilder:
         )
         progress("Preparing plugin nodes", DRESSING)
         if self.flavour.imports_own_domains:
-            dress(model, nodes)
-        network = self._build_with_images(model.SerializeToString(), request, bundles, out, progress)
+            dress(model, weights, nodes)
+        network = self._build_with_images(join(model, weights), request, bundles, out, progress)
         return Built(
             plan=out,
             backend_version=self.flavour.trt.__version__,
