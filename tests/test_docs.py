@@ -105,7 +105,8 @@ def test_the_table_of_settings_is_complete_and_right() -> None:
     stated = {name.lower(): default.strip("`") for name, default in rows if default.startswith("`")}
     defaults = {name: Settings.model_fields[name].default for name in stated}
     assert stated == {name: f"{each:g}" if isinstance(each, float) else str(each) for name, each in defaults.items()}
-    assert Settings.model_fields.keys() - stated == {"database_url", "plugin_libraries", "build_memory", "engine_memory"}
+    in_words = {"database_url", "plugin_libraries", "build_memory", "engine_memory"}
+    assert Settings.model_fields.keys() - stated == in_words
 
 
 def test_the_plugin_in_the_guide_computes_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
