@@ -43,6 +43,9 @@ class Relu:
     profiles: tuple[()] = ()
 
 
+RELU = Relu()
+
+
 def relu_model() -> onnx.ModelProto:
     x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["rows", "columns"]) for name in "xy")
     graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "graph", [x], [y])
@@ -57,7 +60,7 @@ class Subjects:
     direct: OnnxRuntimeSession
 
     async def host(self, x: np.ndarray) -> np.ndarray:
-        (y,) = await self.hosts.infer(Relu(), False, {"x": x}, ["y"])
+        (y,) = await self.hosts.infer(RELU, False, {"x": x}, ["y"])
         return y
 
     async def process(self, x: np.ndarray) -> np.ndarray:

@@ -19,10 +19,11 @@ from pathlib import Path
 from service.backends.base import Session
 from service.children import DEVICE_LOST, end_with_parent
 from service.errors import DeviceLost, ServiceError
-from service.hosting.channel import Receiver, send
+from service.hosting.channel import Receiver, post
 from service.hosting.leading import Lead
+from service.hosting.mail import Mail
 from service.hosting.memory import new_segment, open_segment
-from service.hosting.messages import Done, Failed, Load, Message, Ran, Reply, Run, Start, Unload
+from service.hosting.messages import Done, Failed, Load, Message, Ran, Reply, Run, Start, Unload, encode
 from service.hosting.occupancy import free_on, taken_on
 from service.hosting.samples import warm_up
 from service.hosting.tensors import place, room_for, view
@@ -36,7 +37,7 @@ class Host:
     """Answers messages until the other end of the channel is gone."""
 
     def __init__(self, end: socket.socket, start: Start, arena: int) -> None:
-        self._end = end
+        self._mail = Mail(end)
         self._settings = Settings.model_validate_json(start.settings)
         self._arena = open_segment(arena)
         self._taken = taken_on(start.device)
@@ -49,42 +50,39 @@ class Host:
 
     def serve(self) -> None:
         """A thread's life; ends with the process."""
-        receiver = Receiver(self._end)
         self._lead.take()
-        while received := receiver.receive():
-            with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # seen again by the next `receive`
-                self._attend(*received)
+        while received := self._mail.receive():
+            self._attend(*received)
         os._exit(0)
 
     def _attend(self, message: Message, descriptor: int | None) -> None:
-        if isinstance(message, Run) and self._seconds.get(message.engine, SHORT) < SHORT:
-            run = self._lead.begin_short()
-            self._answer(message, descriptor)
-            if not self._lead.end_short(run):
-                self._lead.take()
-        else:
+        if not isinstance(message, Run) or self._seconds.get(message.engine, SHORT) >= SHORT:
+            self._mail.flush()
             self._lead.pass_on()
-            self._answer(message, descriptor)
+            self._mail.send(*self._answer(message, descriptor))
+            self._lead.take()
+            return
+        run = self._lead.begin_short()
+        reply, outgoing = self._answer(message, descriptor)
+        leads = self._lead.end_short(run)
+        if leads and outgoing is None:
+            self._mail.hold(reply)
+        else:
+            self._mail.send(reply, outgoing)
+        if not leads:
             self._lead.take()
 
-    def _answer(self, message: Message, descriptor: int | None) -> None:
-        outgoing: int | None = None
-        reply: Reply
+    def _answer(self, message: Message, descriptor: int | None) -> tuple[Reply, int | None]:
+        """The reply, and the descriptor to send along."""
         try:
             if isinstance(message, Run):
-                reply, outgoing = self._run(message, descriptor)
-            else:
-                reply = Done(message.call, self._control(message))
+                return self._run(message, descriptor)
+            return Done(message.call, self._control(message)), None
         except DeviceLost as error:
             print(error, file=sys.stderr, flush=True)
             os._exit(DEVICE_LOST)  # only a new process gets the device back
         except Exception as error:
-            reply = failure(message.call, error)
-        try:
-            send(self._end, reply, outgoing)
-        finally:
-            if outgoing is not None:
-                os.close(outgoing)
+            return failure(message.call, error), None
 
     def _control(self, message: Message) -> int:
         if isinstance(message, Load):
@@ -136,9 +134,9 @@ def main(descriptor: int, parent: int) -> None:
     received = Receiver(end).receive()
     if received is None:
         return
-    start, arena = received
+    (start,), arena = received
     assert isinstance(start, Start) and arena is not None
-    send(end, Done(start.call, free_on(start.device)))
+    post(end, encode([Done(start.call, free_on(start.device))]))
     Host(end, start, arena).serve()
 
 

@@ -13,10 +13,10 @@ from collections.abc import Callable
 
 from service import errors
 from service.children import outcome
-from service.errors import ServiceError, Unavailable
-from service.hosting.channel import Receiver, channel, post
+from service.errors import ExecutionFailed, ServiceError, Unavailable
+from service.hosting.channel import Receiver, channel, packets, post
 from service.hosting.memory import Arena
-from service.hosting.messages import Done, Failed, Message, Ran, Start, encode
+from service.hosting.messages import Done, Failed, Message, Ran, Start, decode, encode
 
 Replied = Callable[[Done | Ran | ServiceError, int | None], None]
 """Gets the reply, and the descriptor that came along, to close."""
@@ -38,7 +38,10 @@ class HostProcess:
         self.next_call = itertools.count().__next__
         self.alive = True
         self._replied: dict[int, Replied] = {}
+        self._outbox: list[Message] = []
+        """What is to be sent in this turn of the event loop."""
         self._unsent: deque[tuple[bytes, int | None]] = deque()
+        """Packets that the socket has not taken yet."""
         self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._killed_because: str | None = None
         self._reason = ""
@@ -58,22 +61,20 @@ class HostProcess:
         return self._process.pid
 
     def send(self, message: Message, replied: Replied, descriptor: int | None = None) -> None:
-        """Sends without waiting; the descriptor stays the caller's to close."""
+        """Sends soon, without waiting; the descriptor stays the caller's to close."""
         if not self.alive:
             asyncio.get_running_loop().call_soon(replied, Unavailable(self._reason), None)
             return
+        alone, idle = not self._replied, not self._outbox and not self._unsent
         self._replied[message.call] = replied
-        data = encode(message)
-        if self._unsent:
-            self._keep(data, descriptor)
-            return
-        try:
-            post(self._end, data, descriptor)
-        except BlockingIOError:
-            self._keep(data, descriptor)
-            asyncio.get_running_loop().add_writer(self._end, self._flush)
-        except (BrokenPipeError, ConnectionResetError):
-            pass  # it ended just now; `_bury` replies
+        if descriptor is None:
+            self._outbox.append(message)
+        else:
+            self._unsent.append((encode([message]), os.dup(descriptor)))
+        if alone:
+            self._flush()
+        elif idle:  # others may follow in this turn of the event loop
+            asyncio.get_running_loop().call_soon(self._flush)
 
     async def ask(self, message: Message) -> Done:
         """Sends and waits. Raises the ServiceError that the host answers, or Unavailable where it dies."""
@@ -119,9 +120,10 @@ class HostProcess:
         loop.add_reader(self._exit, self._bury)
 
     def _read(self) -> None:
+        """Takes all that has come."""
         try:
             while received := self._receiver.receive():
-                self._hand_on(*received)
+                self._deliver(*received)
         except BlockingIOError:
             return
         except ConnectionResetError:
@@ -129,28 +131,44 @@ class HostProcess:
         asyncio.get_running_loop().remove_reader(self._end)
         self._process.kill()  # whoever has closed the channel is of no more use; mostly it is dead already
 
-    def _hand_on(self, reply: Message, descriptor: int | None) -> None:
-        replied = self._replied.pop(reply.call)
-        if isinstance(reply, Failed):
-            replied(getattr(errors, reply.error)(reply.detail), descriptor)
-        else:
-            assert isinstance(reply, Done | Ran)
-            replied(reply, descriptor)
-
-    def _keep(self, data: bytes, descriptor: int | None) -> None:
-        self._unsent.append((data, None if descriptor is None else os.dup(descriptor)))
+    def _deliver(self, replies: list[Message], descriptor: int | None) -> None:
+        for reply in replies:
+            replied = self._replied.pop(reply.call)
+            if isinstance(reply, Failed):
+                replied(getattr(errors, reply.error)(reply.detail), descriptor)
+            else:
+                assert isinstance(reply, Done | Ran)
+                replied(reply, descriptor)
 
     def _flush(self) -> None:
+        if not self.alive:
+            return
+        messages, self._outbox = self._outbox, []
+        if messages:
+            self._unsent.extend((packet, None) for packet in packets(messages))
         while self._unsent:
-            data, descriptor = self._unsent[0]
+            packet, descriptor = self._unsent[0]
             try:
-                post(self._end, data, descriptor)
+                post(self._end, packet, descriptor)
             except BlockingIOError:
+                self._continue_later()
                 return
+            except ValueError as error:
+                (message,) = decode(packet)
+                self._replied.pop(message.call)(ExecutionFailed(str(error)), None)
             except (BrokenPipeError, ConnectionResetError):
-                pass
+                pass  # it ended just now; `_bury` replies
             self._drop_first()
-        asyncio.get_running_loop().remove_writer(self._end)
+
+    def _continue_later(self) -> None:
+        """The socket is full: goes on once it takes more."""
+        loop = asyncio.get_running_loop()
+
+        def writable() -> None:
+            loop.remove_writer(self._end)
+            self._flush()
+
+        loop.add_writer(self._end, writable)
 
     def _drop_first(self) -> None:
         _, descriptor = self._unsent.popleft()

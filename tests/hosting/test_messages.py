@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from service.hosting.channel import Receiver, channel, send
+from service.hosting.channel import LARGEST, Receiver, channel, packets, post
 from service.hosting.messages import Done, Failed, Load, Ping, Ran, Run, Start, Unload, decode, encode
 
 TENSOR = ("x", "FP32", (2, 0, 3), 128)
@@ -24,19 +24,35 @@ MESSAGES = [
 
 @pytest.mark.parametrize("message", MESSAGES, ids=lambda message: type(message).__name__)
 def test_a_message_survives_its_wire_form(message):
-    assert decode(encode(message)) == message
+    assert decode(encode([message])) == [message]
+
+
+def test_messages_share_packets_as_far_as_they_fit():
+    assert [decode(packet) for packet in packets(MESSAGES)] == [MESSAGES]
+    large = [Failed(call, "Conflict", "x" * (LARGEST // 3)) for call in range(8)]
+    made = list(packets(large))
+    assert [message for packet in made for message in decode(packet)] == large
+    assert 1 < len(made) < 8 and max(map(len, made)) <= LARGEST
+
+
+def test_a_message_larger_than_a_packet_is_refused():
+    near, far = channel()
+    with near, far:
+        (packet,) = packets([Failed(1, "Conflict", "x" * LARGEST)])
+        with pytest.raises(ValueError, match="too many tensors"):
+            post(near, packet)
 
 
 def test_descriptors_arrive_with_their_own_message():
     near, far = channel()
     reader, writer = os.pipe()
     with near, far:
-        send(near, MESSAGES[0])
-        send(near, MESSAGES[3], writer)
+        post(near, encode(MESSAGES[:3]))
+        post(near, encode([MESSAGES[3]]), writer)
         os.close(writer)
         receiver = Receiver(far)
-        assert receiver.receive() == (MESSAGES[0], None)
-        message, descriptor = receiver.receive()
+        assert receiver.receive() == (MESSAGES[:3], None)
+        (message,), descriptor = receiver.receive()
         assert message == MESSAGES[3]
         os.write(descriptor, b"through")
         os.close(descriptor)
