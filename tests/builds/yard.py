@@ -80,7 +80,9 @@ class Yard:
         return self.engines.create(NewEngine(model=model or small_model(), **request))
 
     def queue_slow(self) -> Engine:
-        """24 blocks: long enough to do something to it while it builds."""
+        """24 blocks, with kernels to compile: long enough to do something to it while it builds."""
+        if self.settings.kernel_cache.is_symlink():
+            self.settings.kernel_cache.unlink()
         width = 512
         profile = {"x": {"min": [1, width], "opt": [4, width], "max": [64, width]}}
         return self.queue(blocks_model(24, width), profiles=[profile])
