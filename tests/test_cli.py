@@ -98,6 +98,7 @@ def test_build_an_onnx_file_with_external_data(run: Run, tmp_path: Path) -> None
     graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "graph", [x], [y], [weight])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
     onnx.save(model, tmp_path / "eye.onnx", save_as_external_data=True, location="eye.bin", size_threshold=0)
+    assert "/profiles" in failed(run("build", "eye.onnx", "--backend", "onnxruntime"))
     result = run("build", "eye.onnx", "--backend", "onnxruntime", "--profile", "x:1x64,2x64,4x64")
     assert result.returncode == 0, result.stderr
     assert "engine eye:1" in result.stdout

@@ -30,7 +30,10 @@ from service.store.records import Engine
 router = APIRouter(tags=["engines"])
 JSON, FORM = "application/json", "multipart/form-data"
 EXAMPLE = {**OPTIONS_EXAMPLE, "network": NETWORK_EXAMPLE}
-FORM_EXAMPLE = {"options": {"name": "uploaded", "backend": "auto"}, "model": "(the bytes of model.onnx)"}
+FORM_EXAMPLE = {
+    "options": {"name": "uploaded", "profiles": OPTIONS_EXAMPLE["profiles"], "backend": "auto"},
+    "model": "(the bytes of model.onnx)",
+}
 _FORM = {
     "type": "object",
     "required": ["options", "model"],

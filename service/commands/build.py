@@ -24,7 +24,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser.add_argument("--target", action="append", metavar="sm_NN", help="a GPU to build for; may be repeated")
     parser.add_argument(
         "--profile", action="append", metavar="INPUT:MIN,OPT,MAX", default=[],
-        help="shapes of a dynamic input, such as x:1x8,4x8,64x8; once an input",
+        help="shapes of an input, such as x:1x8,4x8,64x8; needed once for every input with dynamic dimensions",
     )  # fmt: skip
     parser.add_argument(
         "--options", type=Path, metavar="FILE", help="a JSON file with further options of POST /engines"

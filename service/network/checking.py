@@ -55,8 +55,7 @@ def check(graph: Graph, options: EngineOptions, host: Host, limits: Limits) -> C
     chooser = Chooser(host.capabilities, list(graph.placements.values()), faults)
     choice = chooser.choose(options.backend, options.targets)
     inputs = graph.model.graph.input
-    on_tensorrt = choice is not None and choice.backend in TENSORRT_NAMES
-    profiles = check_profiles(inputs, options.profiles, on_tensorrt, faults)
+    profiles = check_profiles(inputs, options.profiles, faults)
     unsound = check_structure(graph)
     declared = _declared(graph)
     inferred = infer(graph, unsound, declared)

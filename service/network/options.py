@@ -93,7 +93,14 @@ class EngineOptions(Strict):
     model_config = ConfigDict(json_schema_extra={"examples": [OPTIONS_EXAMPLE]})
 
     name: Name
-    profiles: Annotated[list[dict[str, InputRange]], Field(default_factory=list, max_length=MOST_PROFILES)]
+    profiles: Annotated[
+        list[dict[str, InputRange]],
+        Field(
+            default_factory=list,
+            max_length=MOST_PROFILES,
+            description="ranges by input; each profile has every input with a dynamic dimension, on every backend",
+        ),
+    ]
     backend: Literal["auto", "tensorrt", "tensorrt_rtx", "onnxruntime"] = "auto"
     targets: Annotated[list[Target], Field(min_length=1, max_length=64)] | None = None
     serving: Serving = Serving()

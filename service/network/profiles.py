@@ -19,12 +19,12 @@ VALUE_DATATYPES = {"INT32": 2**31, "INT64": 2**63}
 
 
 def check_profiles(
-    inputs: Sequence[ValueInfoProto], given: Sequence[Given], required: bool, faults: Faults
+    inputs: Sequence[ValueInfoProto], given: Sequence[Given], faults: Faults
 ) -> tuple[dict[str, Range], ...]:
-    """The profiles, with what is static left out. `required`: whether dynamic dimensions need one."""
+    """The profiles, with what is static left out."""
     types = {each.name: tensor_type(each.type) for each in inputs}
     dynamic = {name for name, kind in types.items() if not all(isinstance(dim, int) for dim in kind.shape or ())}
-    if required and dynamic and not given:
+    if dynamic and not given:
         listed = ", ".join(f"{shorten(name)} {render(types[name].shape or ())}" for name in types if name in dynamic)
         faults.report("/profiles", f"dynamic dimensions need a profile with min, opt and max: {listed}")
     profiles = []
@@ -33,7 +33,7 @@ def check_profiles(
         for name in profile.keys() - types.keys():
             at = f"{pointer}/{escaped(name)}"
             faults.report(at, f"no input of this name; there are {', '.join(map(shorten, types)) or 'none'}")
-        for name in sorted(dynamic - profile.keys()) if required else ():
+        for name in sorted(dynamic - profile.keys()):
             faults.report(pointer, f"{shorten(name)} {render(types[name].shape or ())} is dynamic, and not given")
         ranges = {}
         for name, each in profile.items():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +12,6 @@ from tests.live import LiveService
 
 Operation = dict[str, Any]
 METHODS = {"get", "post", "put", "patch", "delete"}
-MODEL = Path(__file__).parents[1] / "data" / "minilm-layer-q4-fp16.onnx"
 
 
 @pytest.fixture(scope="module")
@@ -86,11 +84,8 @@ def test_the_examples_work(live: LiveService, document: dict[str, Any]) -> None:
     asked = {kind: content["example"] for kind, content in infer["requestBody"]["content"].items()}
     engine = live.built(build["application/json"]["example"])
     form = build["multipart/form-data"]["example"]
-    options = {**form["options"], "profiles": [{
-        "hidden": {"min": [1, 1, 384], "opt": [2, 16, 384], "max": [2, 32, 384]},
-        "mask": {"min": [1, 1, 1, 1], "opt": [2, 1, 1, 16], "max": [2, 1, 1, 32]},
-    }]}  # fmt: skip
-    files = {"options": (None, json.dumps(options), "application/json"), "model": MODEL.read_bytes()}
+    model = live.client.model(engine["id"])
+    files = {"options": (None, json.dumps(form["options"]), "application/json"), "model": model}
     assert set(form) == set(files)
     assert live.http.post("/engines", files=files).status_code == 202
     answer = live.infer(engine["id"], asked["application/json"]).json()

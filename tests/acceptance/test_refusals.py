@@ -89,9 +89,12 @@ KINDS: dict[str, tuple[Change, str, str]] = {
         lambda body: body["network"].update(constants=[weight(datatype="INT8", data=[1, 300])]),
         "/network/constants/0/data", "300",
     ),
-    "profile missing": (
+    "profile missing": (lambda body: body.update(profiles=[]), "/profiles", "dynamic"),
+    "no profiles": (lambda body: body.pop("profiles"), "/profiles", "dynamic"),
+    "profile missing, for a GPU": (
         lambda body: body.update(backend="tensorrt_rtx", profiles=[]), "/profiles", "dynamic",
     ),
+    "profile without the input": (lambda body: body["profiles"].append({}), "/profiles/1", "dynamic"),
     "profile inverted": (
         lambda body: body["profiles"][0]["x"].update(min=[5, 8]), "/profiles/0/x", "",
     ),
@@ -127,7 +130,7 @@ def test_every_fault_at_once(body: Body, faults: Refuse) -> None:
     body["profiles"] = []
     assert faults(body).keys() >= {
         "/network/nodes/0/fields/scael", "/network/nodes/0/fields/activation", "/network/nodes/1",
-        "/network/outputs/0",
+        "/network/outputs/0", "/profiles",
     }  # fmt: skip
 
 

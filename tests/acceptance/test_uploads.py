@@ -128,6 +128,11 @@ def test_wrong_parts(live: LiveService) -> None:
         assert named in refusal(live, files)
 
 
+def test_dynamic_dimensions_without_a_profile(live: LiveService) -> None:
+    options = {name: given for name, given in OPTIONS.items() if name != "profiles"}
+    assert "/profiles: dynamic dimensions need a profile" in refusal(live, parts(model(), options=options))
+
+
 def test_faults_of_the_options_have_their_pointers(live: LiveService) -> None:
     assert "/name: required" in refusal(live, parts(model(), options={"backend": "onnxruntime"}))
     assert "/network: no such key" in refusal(live, parts(model(), options={**OPTIONS, "network": {}}))

@@ -15,6 +15,7 @@ from service.network.description import EngineRequest
 from service.network.lowering import lower
 from service.plugins.catalogue import Catalogue, discover
 from service.settings import Settings
+from tests.profiles import profiles_for
 
 TARGETS = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_120")
 
@@ -35,6 +36,7 @@ def host(catalogue: Catalogue) -> Host:
 @pytest.fixture
 def checked(host: Host) -> Callable[..., Checked]:
     def run(network: dict[str, Any], **options: Any) -> Checked:
+        options.setdefault("profiles", profiles_for(network))
         request = EngineRequest.model_validate({"name": "tested", "network": network, **options})
         return check(lower(request.network, host.catalogue), request, host, Settings())
 

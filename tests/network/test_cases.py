@@ -12,6 +12,7 @@ from service.network.checking import check
 from service.network.description import EngineOptions
 from service.network.importing import import_model
 from service.settings import Settings
+from tests.profiles import profiles_for_model
 
 DATA = Path(__file__).parents[1] / "data"
 MODELS = sorted({*DATA.glob("*.onnx"), *Path(os.environ.get("PLANFORGE_TEST_CASES", DATA)).glob("*.onnx")})
@@ -19,10 +20,12 @@ MODELS = sorted({*DATA.glob("*.onnx"), *Path(os.environ.get("PLANFORGE_TEST_CASE
 
 @pytest.mark.parametrize("path", MODELS, ids=lambda path: path.stem)
 def test_every_operator_that_a_plugin_takes_over_is_taken_over(host, path):
-    nodes = onnx.load(path, load_external_data=False).graph.node
+    model = onnx.load(path, load_external_data=False)
+    nodes = model.graph.node
     expected = sum(host.catalogue.taker(node.domain, node.op_type) is not None for node in nodes)
     graph = import_model(path, {}, host.catalogue)
-    result = check(graph, EngineOptions(name="case", backend="onnxruntime"), host, Settings())
+    options = EngineOptions(name="case", backend="onnxruntime", profiles=profiles_for_model(model))
+    result = check(graph, options, host, Settings())
     assert sum(use.nodes for use in result.plugins) == expected > 0
     assert len(result.model.graph.node) == len(nodes)
     assert all(-1 not in output.shape[2:] for output in result.outputs)

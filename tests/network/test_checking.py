@@ -41,6 +41,7 @@ def test_says_faults_of_all_kinds_at_once(faults, network):
         "/network/nodes/2",
         "/network/nodes/3/inputs/1",
         "/network/outputs/1",
+        "/profiles/0",
         "/profiles/0/z",
         "/targets/0",
     }

@@ -18,6 +18,7 @@ from service.network.description import EngineOptions, EngineRequest, read_body
 from service.network.importing import import_model
 from service.network.lowering import lower
 from service.settings import Settings
+from tests.profiles import profiles_for, profiles_for_model
 
 QUIET = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
@@ -25,7 +26,8 @@ QUIET = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCh
 def answer(host: Any, network: Any, limits: Settings | None = None) -> list[str]:
     """The pointers of the faults, none where the network is right."""
     try:
-        request = read_body(EngineRequest, json.dumps({"name": "n", "network": network}).encode())
+        body = {"name": "n", "network": network, "profiles": profiles_for(network)}
+        request = read_body(EngineRequest, json.dumps(body).encode())
         graph = lower(request.network, host.catalogue)
         check(graph, request, host, limits or Settings())
     except InvalidRequest as error:
@@ -104,8 +106,9 @@ def test_huge_shapes(host, dims):
 def imported(host: Any, folder: Path, model: Any) -> list[str]:
     path = folder / "model.onnx"
     path.write_bytes(model.SerializeToString())
+    options = EngineOptions(name="n", profiles=profiles_for_model(model))
     try:
-        check(import_model(path, {}, host.catalogue), EngineOptions(name="n"), host, Settings())
+        check(import_model(path, {}, host.catalogue), options, host, Settings())
     except InvalidRequest as error:
         return [fault.detail for fault in error.faults]
     return []
@@ -192,18 +195,19 @@ MODEL = helper.make_model(
         [helper.make_tensor("s", 7, [2], [-1, 4])],
     ),
     opset_imports=[helper.make_opsetid("", 21), helper.make_opsetid("planforge", 1)], ir_version=10,
-).SerializeToString()  # fmt: skip
+)  # fmt: skip
 
 
 @QUIET
 @given(data=st.data())
 def test_any_damage_to_a_file_is_right_or_refused(host, tmp_path, data):
-    content = bytearray(MODEL)
+    content = bytearray(MODEL.SerializeToString())
     for _ in range(data.draw(st.integers(1, 4))):
         content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
     path = tmp_path / "damaged.onnx"
     path.write_bytes(content)
+    options = EngineOptions(name="n", profiles=profiles_for_model(MODEL))
     try:
-        check(import_model(path, {}, host.catalogue), EngineOptions(name="n"), host, Settings())
+        check(import_model(path, {}, host.catalogue), options, host, Settings())
     except InvalidRequest as error:
         assert error.faults

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from google.protobuf.message import DecodeError
 from onnx import ModelProto, TensorProto, helper, numpy_helper, parser
 
 from service.backends.probe import Host
@@ -17,9 +18,17 @@ from service.network.checking import Checked, check
 from service.network.description import EngineOptions
 from service.network.importing import import_model
 from service.settings import Settings
+from tests.profiles import Profiles, profiles_for_model
 
 HEAD = '<ir_version: 10, opset_import: ["" : 21, "local" : 1, "planforge" : 1, "com.microsoft" : 1]>'
 Take = Callable[..., Checked]
+
+
+def profiles(content: bytes) -> Profiles:
+    try:
+        return profiles_for_model(ModelProto.FromString(content))
+    except DecodeError:
+        return []
 
 
 @pytest.fixture
@@ -27,13 +36,14 @@ def take(host: Host, tmp_path: Path) -> Take:
     def run(model: ModelProto | str | bytes, parts: Mapping[str, bytes] | None = None, **options: Any) -> Checked:
         if isinstance(model, str):
             model = parser.parse_model(HEAD + model)
+        content = model if isinstance(model, bytes) else model.SerializeToString()
         path = tmp_path / "uploaded"
-        path.write_bytes(model if isinstance(model, bytes) else model.SerializeToString())
+        path.write_bytes(content)
         files = {}
-        for index, (location, content) in enumerate((parts or {}).items()):
+        for index, (location, part) in enumerate((parts or {}).items()):
             files[location] = tmp_path / f"part{index}"
-            files[location].write_bytes(content)
-        given = EngineOptions(name="n", **{"backend": "onnxruntime", **options})
+            files[location].write_bytes(part)
+        given = EngineOptions(name="n", **{"backend": "onnxruntime", "profiles": profiles(content), **options})
         return check(import_model(path, files, host.catalogue), given, host, Settings())
 
     return run

@@ -20,10 +20,10 @@ INPUTS = [value("x", "FP32", ["batch", 8]), value("static", "FP32", [2, 3])]
 X = {"min": [1, 8], "opt": [4, 8], "max": [64, 8]}
 
 
-def check(inputs, *profiles, required=True):
+def check(inputs, *profiles):
     faults = Faults()
     given = [{name: InputRange(**each) for name, each in profile.items()} for profile in profiles]
-    found = check_profiles(inputs, given, required, faults)
+    found = check_profiles(inputs, given, faults)
     return {fault.pointer: fault.detail for fault in faults} or found
 
 
@@ -39,7 +39,6 @@ def test_several_profiles():
 
 def test_needed_for_dynamic_dimensions_only():
     assert check(INPUTS[1:]) == ()
-    assert check(INPUTS, required=False) == ()
     assert check(INPUTS) == {"/profiles": "dynamic dimensions need a profile with min, opt and max: x [batch, 8]"}
     assert check(INPUTS, {"x": X}, {}) == {"/profiles/1": "x [batch, 8] is dynamic, and not given"}
 
@@ -97,4 +96,4 @@ def test_values_of_an_input_that_sets_shapes():
 )
 def test_values_that_do_not_fit(info, values, pointer, said):
     given = {"values": dict(zip(("min", "opt", "max"), values, strict=True))}
-    assert said in check([value(*info)], {"v": given}, required=False)[f"/profiles/0/v/values{pointer}"]
+    assert said in check([value(*info)], {"v": given})[f"/profiles/0/v/values{pointer}"]

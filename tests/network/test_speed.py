@@ -9,6 +9,7 @@ from service.network.checking import check
 from service.network.description import EngineRequest, read_body
 from service.network.lowering import lower
 from service.settings import Settings
+from tests.profiles import profiles_for
 
 
 def test_a_network_of_a_hundred_nodes(host):
@@ -24,7 +25,7 @@ def test_a_network_of_a_hundred_nodes(host):
     inputs = [{"name": "x", "datatype": "FP32", "shape": ["batch", 64]}]
     constants = [{"name": "w", "datatype": "FP32", "shape": [64, 64], "data": [0.5] * 4096}]
     network = {"inputs": inputs, "constants": constants, "nodes": nodes, "outputs": [last]}
-    body = json.dumps({"name": "hundred", "network": network}).encode()
+    body = json.dumps({"name": "hundred", "network": network, "profiles": profiles_for(network)}).encode()
     times = []
     for _ in range(10):
         started = time.perf_counter()

@@ -50,11 +50,11 @@ def test_the_service_lists_builds_and_runs_it(service: LiveService) -> None:
         "nodes": [{"plugin": "SoftCap", "inputs": ["x"], "outputs": ["y"], "fields": {"cap": 2.0}}],
         "outputs": ["y"],
     }
-    service.built({"name": "capped", "network": network, "backend": "onnxruntime"})
+    profiles = [{"x": {"min": [1, 4], "opt": [1, 4], "max": [8, 4]}}]
+    service.built({"name": "capped", "network": network, "profiles": profiles, "backend": "onnxruntime"})
     x = np.array([[0.5, -1.0, 3.0, 100.0]], np.float32)
     (y,) = service.client.infer("capped", {"x": x}).values()
     np.testing.assert_allclose(y, 2 * np.tanh(x / 2), rtol=1e-6)
-    profiles = [{"x": {"min": [1, 4], "opt": [1, 4], "max": [8, 4]}}]
     ahead = service.built({"name": "ahead", "network": network, "profiles": profiles, "targets": ["sm_86"]})
     assert ahead["backend"] == "tensorrt_rtx"
     (used,) = ahead["plugins"]
