@@ -20,6 +20,7 @@ from service.backends.base import Session
 from service.children import DEVICE_LOST, end_with_parent
 from service.errors import DeviceLost, ServiceError
 from service.hosting.channel import Receiver, post
+from service.hosting.direct import DirectRuns
 from service.hosting.leading import Lead
 from service.hosting.mail import Mail
 from service.hosting.memory import new_segment, open_segment
@@ -40,6 +41,7 @@ class Host:
         self._mail = Mail(end)
         self._settings = Settings.model_validate_json(start.settings)
         self._arena = open_segment(arena)
+        self._direct = DirectRuns(self._arena)
         self._taken = taken_on(start.device)
         self._sessions: dict[str, Session] = {}
         self._loading = threading.Lock()
@@ -108,9 +110,14 @@ class Host:
     def _run(self, message: Run, descriptor: int | None) -> tuple[Ran, int | None]:
         memory = self._arena if descriptor is None else open_segment(descriptor)
         inputs = {placed[0]: view(placed, memory) for placed in message.inputs}
+        session = self._sessions[message.engine]
         started = time.perf_counter()
-        outputs = self._sessions[message.engine].run(inputs, message.outputs)
+        placed = self._direct.run(session, message, inputs)
+        outputs = session.run(inputs, message.outputs) if placed is None else []
         self._seconds[message.engine] = time.perf_counter() - started
+        if placed is not None:
+            return Ran(message.call, placed, 0), None
+        self._direct.remember(message, outputs)
         size = room_for(outputs)
         named = zip(message.outputs, outputs, strict=True)
         if size <= message.room:

@@ -12,7 +12,7 @@ from service.datatypes import DATATYPES
 from service.hosting.memory import ALIGNMENT, aligned
 from service.hosting.messages import Placed
 
-_NAMES = {datatype.numpy: name for name, datatype in DATATYPES.items()}
+NAMES = {datatype.numpy: name for name, datatype in DATATYPES.items()}
 _DTYPES = {name: datatype.numpy for name, datatype in DATATYPES.items()}
 
 
@@ -40,7 +40,7 @@ def place(named: Iterable[tuple[str, Array | Rows]], memory: Any, offset: int) -
             np.concatenate(array.parts, out=target)
         else:
             target[...] = array
-        placed.append((name, _NAMES[array.dtype], array.shape, offset))
+        placed.append((name, NAMES[array.dtype], array.shape, offset))
         offset += aligned(array.nbytes)
     return tuple(placed)
 
