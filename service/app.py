@@ -21,7 +21,8 @@ from service.api.paths import TrailingSlashes
 from service.api.problems import install_problem_handlers
 from service.api.services import Services
 from service.api.warming import Warming
-from service.backends.probe import Host, probe
+from service.backends.host import Host
+from service.backends.probe import probe
 from service.errors import InvalidRequest
 from service.hosting.supervisor import Hosts
 from service.network.checking import check

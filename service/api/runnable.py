@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from service.backends.probe import Host
+from service.backends.host import Host
 from service.errors import Conflict
 from service.plugins.catalogue import Catalogue
 from service.store.records import Engine

@@ -9,7 +9,7 @@ from fastapi import Depends
 from starlette.requests import Request
 
 from service.api.lookup import ReadyEngines
-from service.backends.probe import Host
+from service.backends.host import Host
 from service.hosting.supervisor import Hosts
 from service.settings import Settings
 from service.store.blobs import Blobs

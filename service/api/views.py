@@ -8,7 +8,7 @@ from typing import Any
 
 from service.api.runnable import obstacle
 from service.api.schemas import EngineBody, Progress, Seconds, StoredPlan
-from service.backends.probe import Host
+from service.backends.host import Host
 from service.network.checking import Checked
 from service.network.options import EngineOptions
 from service.store.records import Engine, NewEngine

@@ -6,7 +6,7 @@ import asyncio
 import logging
 
 from service.api.runnable import obstacle
-from service.backends.probe import Host
+from service.backends.host import Host
 from service.errors import ServiceError
 from service.hosting.supervisor import Hosts
 from service.store.engines import Engines

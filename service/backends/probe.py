@@ -10,11 +10,12 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from service.backends.base import Capabilities, OperatorKernel
+from service.backends.host import Host
 from service.backends.libraries import child_environment
 from service.backends.registry import BACKENDS, backend
 from service.backends.tensorrt import TensorRT
@@ -23,15 +24,6 @@ from service.settings import Settings
 
 ANSWER = "planforge-host: "
 """Marks the child's answer: runtimes print what they like."""
-
-
-@dataclass(frozen=True)
-class Host:
-    """`capabilities` by backend; one that is not installed is not in it, and `problems` says why."""
-
-    catalogue: Catalogue
-    capabilities: dict[str, Capabilities]
-    problems: tuple[str, ...] = ()
 
 
 def probe(settings: Settings) -> Host:

@@ -9,7 +9,7 @@ from typing import Protocol
 from onnx import ModelProto, TypeProto
 
 from service.backends.base import Capabilities, PluginUse, Range, TensorInfo
-from service.backends.probe import Host
+from service.backends.host import Host
 from service.errors import Fault, InvalidRequest
 from service.network.completion import complete, plugin_uses
 from service.network.datatypes import RuntimeKernels, tensorrt_faults

@@ -175,7 +175,7 @@ def test_compressed_body(live: LiveService) -> None:
 
 @pytest.mark.parametrize("method, path, allowed", [
     ("PUT", "/engines", "GET, HEAD, POST"),
-    ("PATCH", "/engines/x", "DELETE, GET, HEAD"),
+    ("PUT", "/engines/x", "DELETE, GET, HEAD, PATCH"),
     ("POST", "/plugins", "GET, HEAD"),
     ("GET", "/engines/x/infer", "POST"),
     ("DELETE", "/healthz", "GET, HEAD"),

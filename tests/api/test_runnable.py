@@ -8,7 +8,7 @@ import pytest
 
 from service.api.runnable import obstacle, without_reference
 from service.backends.base import Capabilities
-from service.backends.probe import Host
+from service.backends.host import Host
 from service.plugins.catalogue import Catalogue, discover
 from service.store.records import Blob, Engine
 

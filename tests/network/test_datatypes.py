@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from service.backends.base import Capabilities, OperatorKernel
-from service.backends.probe import Host
+from service.backends.host import Host
 from service.errors import InvalidRequest
 from service.network.checking import check
 from service.network.description import EngineRequest

@@ -12,7 +12,7 @@ import pytest
 from google.protobuf.message import DecodeError
 from onnx import ModelProto, TensorProto, helper, numpy_helper, parser
 
-from service.backends.probe import Host
+from service.backends.host import Host
 from service.errors import InvalidRequest
 from service.network.checking import Checked, check
 from service.network.description import EngineOptions
