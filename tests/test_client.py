@@ -66,7 +66,8 @@ def test_errors_are_typed(live: LiveService, scaled_name: str) -> None:
         with pytest.raises(errors.Conflict):
             client.cancel(scaled_name)
         with pytest.raises(errors.DeadlineExceeded, match=r"queued|building"):
-            client.wait(client.build_json(scale_bias("in-vain", targets=["sm_86"], backend="tensorrt_rtx"))["id"], timeout=0)
+            body = scale_bias("in-vain", targets=["sm_86"], backend="tensorrt_rtx")
+            client.wait(client.build_json(body)["id"], timeout=0)
 
 
 def test_a_build_that_fails_raises(live: LiveService) -> None:
