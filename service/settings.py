@@ -48,7 +48,7 @@ class Settings(BaseSettings):
     """How often a build is started again whose worker died."""
     lease: Seconds = 15
     """A worker that has not been heard from for so long has lost its build."""
-    poll: Seconds = 0.2
+    poll: Seconds = 0.05
     """How often an idle worker looks for a build that another process queued."""
 
     request_timeout: Seconds = 60

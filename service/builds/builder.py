@@ -80,6 +80,8 @@ def main() -> None:
     if folder:
         os.chdir(folder)  # so that no log shows where the folder lies
         run(Path(), int(events), backends)
+        sys.stdout.flush()
+        os._exit(0)  # all is said, and TensorRT takes its time to take itself apart
 
 
 if __name__ == "__main__":

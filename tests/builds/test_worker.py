@@ -103,7 +103,7 @@ def test_a_build_over_its_memory_fails_and_the_next_one_works(yard: Yard, start:
 
 def test_a_build_over_its_time_fails(yard: Yard, start: Start) -> None:
     start(build_timeout=0.3)
-    engine = yard.wait(yard.queue())
+    engine = yard.wait(yard.queue_slow())
     assert engine.status == "failed"
     assert "took longer than 0.3 s" in engine.error["detail"]
 
