@@ -80,9 +80,8 @@ class Staging:
     def keep(self, session: Session, staged: Staged) -> Blob:
         """Makes a blob of the staged bytes, within the transaction that refers to it."""
         blob = staged.blob
-        values = {"sha256": blob.sha256, "size": blob.size, "content": staged.content}
-        if not self._database.insert_new(session, BlobRow, **values):
-            row = session.get_one(BlobRow, blob.sha256, with_for_update=True, populate_existing=True)
+        row = self._other_row(session, staged)
+        if row is not None:
             unused = staged.content
             if row.content == staged.replaces:
                 row.content, unused = staged.content, row.content
@@ -90,6 +89,15 @@ class Staging:
                 _discard(session, unused)
         session.execute(delete(StagedRow).where(StagedRow.id == staged.id))
         return blob
+
+    def _other_row(self, session: Session, staged: Staged) -> BlobRow | None:
+        """Inserts the blob's row, or locks the one that somebody else has inserted and gives that."""
+        values = {"sha256": staged.blob.sha256, "size": staged.blob.size, "content": staged.content}
+        while not self._database.insert_new(session, BlobRow, **values):
+            row = session.get(BlobRow, staged.blob.sha256, with_for_update=True, populate_existing=True)
+            if row is not None:  # else it was removed just now
+                return row
+        return None
 
     @contextmanager
     def staged(self, source: Path | bytes) -> Iterator[Staged]:

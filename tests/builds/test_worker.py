@@ -42,7 +42,7 @@ def test_a_plan_with_its_kernels_is_built(yard: Yard, start: Start) -> None:
 
 
 def test_many_nodes_carry_each_image_at_most_twice_and_progress_never_falls(yard: Yard, start: Start) -> None:
-    queued = yard.queue_slow()
+    queued = yard.queue_large()
     start()
     fractions: list[float] = []
 
@@ -71,8 +71,9 @@ def test_a_builder_that_dies_while_it_waits_costs_nothing(yard: Yard, start: Sta
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
 def test_a_killed_builder_fails_its_build_and_the_next_one_works(yard: Yard, start: Start, number: int) -> None:
+    yard.forget_kernels()
     start()
-    engine = yard.queue_slow()
+    engine = yard.queue_large()
     yard.wait(engine, lambda now: now.phase != "")
     os.kill(builder_of(yard).pid, number)
     engine = yard.wait(engine)
@@ -102,15 +103,17 @@ def test_a_build_over_its_memory_fails_and_the_next_one_works(yard: Yard, start:
 
 
 def test_a_build_over_its_time_fails(yard: Yard, start: Start) -> None:
+    yard.forget_kernels()
     start(build_timeout=0.3)
-    engine = yard.wait(yard.queue_slow())
+    engine = yard.wait(yard.queue_large())
     assert engine.status == "failed"
     assert "took longer than 0.3 s" in engine.error["detail"]
 
 
 def test_a_cancelled_build_ends_and_keeps_its_log(yard: Yard, start: Start) -> None:
+    yard.forget_kernels()
     start()
-    engine = yard.queue_slow()
+    engine = yard.queue_large()
     yard.wait(engine, lambda now: now.phase != "")
     builder = builder_of(yard)
     yard.engines.request_cancel(engine.id)
@@ -120,8 +123,9 @@ def test_a_cancelled_build_ends_and_keeps_its_log(yard: Yard, start: Start) -> N
 
 
 def test_a_stopped_worker_gives_its_build_back(yard: Yard, start: Start) -> None:
+    yard.forget_kernels()
     first = start()
-    engine = yard.queue_slow()
+    engine = yard.queue_large()
     yard.wait(engine, lambda now: now.phase != "")
     first.stop()
     yard.wait(engine, lambda now: now.status == "queued", seconds=5)

@@ -79,10 +79,12 @@ class Yard:
         request = {"name": "net", "backend": "tensorrt_rtx", "targets": ["sm_86"], "profiles": [PROFILE]} | given
         return self.engines.create(NewEngine(model=model or small_model(), **request))
 
-    def queue_slow(self) -> Engine:
-        """24 blocks, with kernels to compile: long enough to do something to it while it builds."""
-        if self.settings.kernel_cache.is_symlink():
-            self.settings.kernel_cache.unlink()
+    def forget_kernels(self) -> None:
+        """Lets workers that start from now on compile all kernels, which takes seconds: time to disturb a build."""
+        self.settings.kernel_cache.unlink()
+
+    def queue_large(self) -> Engine:
+        """24 blocks."""
         width = 512
         profile = {"x": {"min": [1, width], "opt": [4, width], "max": [64, width]}}
         return self.queue(blocks_model(24, width), profiles=[profile])
