@@ -1,6 +1,6 @@
-"""What the engine host costs over ONNX Runtime in the same process, and what tensors cost over a plain copy.
+"""What the engine host costs over ONNX Runtime in the same process, tensors over a plain copy, and HTTP on top.
 
-    python benchmarks/serving.py [--seconds 2]
+    python -m benchmarks.serving [--seconds 2]
 
 Both sides are measured in turns within one run, so that the ratios hold on a machine that does other work too.
 """
@@ -21,6 +21,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
+from benchmarks.round_trip import round_trips
 from service.backends.onnxruntime_session import OnnxRuntimeSession, load_session
 from service.hosting.supervisor import Hosts
 from service.settings import Settings
@@ -133,6 +134,11 @@ async def large(subjects: Subjects, seconds: float) -> None:
     print(f"  median of {ROUNDS} rounds: {statistics.median(ratios):.2f}")
 
 
+def over_http(seconds: float) -> None:
+    taken = {kind: f"{each * 1e3:.2f} ms" for kind, each in round_trips(seconds).items()}
+    print(f"HTTP round trip (p50): JSON {taken['JSON']}, binary {taken['binary']}; doing nothing {taken['nothing']}")
+
+
 def verdict(holds: bool) -> str:
     return "holds" if holds else "DOES NOT HOLD"
 
@@ -155,6 +161,7 @@ def main() -> None:
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         asyncio.run(measure(Path(folder), given.seconds))
+    over_http(given.seconds)
 
 
 if __name__ == "__main__":

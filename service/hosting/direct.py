@@ -47,11 +47,10 @@ class DirectRuns:
         return None
 
     def remember(self, message: Run, outputs: Sequence[Array]) -> None:
-        """What an ordinary run gave."""
-        if sum(output.nbytes for output in outputs) >= LARGE:
-            if len(self._known) >= MOST:
-                self._known.clear()
-            self._known[_key(message)] = tuple((output.dtype, output.shape) for output in outputs)
+        """The shapes that an ordinary run gave, of LARGE bytes or more."""
+        if len(self._known) >= MOST:
+            self._known.clear()
+        self._known[_key(message)] = tuple((output.dtype, output.shape) for output in outputs)
 
 
 def _key(message: Run) -> object:

@@ -20,7 +20,7 @@ from service.backends.base import Session
 from service.children import DEVICE_LOST, end_with_parent
 from service.errors import DeviceLost, ServiceError
 from service.hosting.channel import Receiver, post
-from service.hosting.direct import DirectRuns
+from service.hosting.direct import LARGE, DirectRuns
 from service.hosting.leading import Lead
 from service.hosting.mail import Mail
 from service.hosting.memory import new_segment, open_segment
@@ -117,8 +117,9 @@ class Host:
         self._seconds[message.engine] = time.perf_counter() - started
         if placed is not None:
             return Ran(message.call, placed, 0), None
-        self._direct.remember(message, outputs)
         size = room_for(outputs)
+        if size >= LARGE:
+            self._direct.remember(message, outputs)
         named = zip(message.outputs, outputs, strict=True)
         if size <= message.room:
             return Ran(message.call, place(named, self._arena, message.answer), 0), None

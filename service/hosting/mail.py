@@ -12,7 +12,7 @@ from service.hosting.messages import Failed, Message, Reply, encode
 
 HELD = 0.00005
 """Seconds that a reply waits at most for others to go with."""
-AWAKE = 0.0001
+AWAKE = 0.0003
 """Seconds that a host stays awake after a short run; to be woken takes longer than most of them."""
 
 

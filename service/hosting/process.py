@@ -17,6 +17,7 @@ from service.errors import ExecutionFailed, ServiceError, Unavailable
 from service.hosting.channel import Receiver, channel, packets, post
 from service.hosting.memory import Arena
 from service.hosting.messages import Done, Failed, Message, Ran, Start, decode, encode
+from service.hosting.wakefulness import Wakefulness
 
 Replied = Callable[[Done | Ran | ServiceError, int | None], None]
 """Gets the reply, and the descriptor that came along, to close."""
@@ -42,6 +43,7 @@ class HostProcess:
         """What is to be sent in this turn of the event loop."""
         self._unsent: deque[tuple[bytes, int | None]] = deque()
         """Packets that the socket has not taken yet."""
+        self._wakefulness = Wakefulness()
         self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._killed_because: str | None = None
         self._reason = ""
@@ -120,10 +122,13 @@ class HostProcess:
         loop.add_reader(self._exit, self._bury)
 
     def _read(self) -> None:
-        """Takes all that has come."""
+        """Takes what has come, as long as anything is waited for."""
         try:
             while received := self._receiver.receive():
                 self._deliver(*received)
+                self._wakefulness.received(last=not self._replied)
+                if not self._replied:
+                    return
         except BlockingIOError:
             return
         except ConnectionResetError:
@@ -159,6 +164,7 @@ class HostProcess:
             except (BrokenPipeError, ConnectionResetError):
                 pass  # it ended just now; `_bury` replies
             self._drop_first()
+        self._wakefulness.sent()
 
     def _continue_later(self) -> None:
         """The socket is full: goes on once it takes more."""

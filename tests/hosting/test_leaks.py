@@ -25,9 +25,9 @@ CYCLES = 200
 
 
 def held() -> tuple[list[str], int]:
-    """What lies in /dev/shm (but for a database that other tests start), and how many descriptors this process has."""
+    """What lies in /dev/shm (but for what other tests start there), and how many descriptors this process has."""
     gc.collect()
-    named = [path.name for path in Path("/dev/shm").iterdir() if not path.name.startswith("PostgreSQL")]
+    named = [path.name for path in Path("/dev/shm").iterdir() if not path.name.startswith(("PostgreSQL", "sem."))]
     return sorted(named), len(list(Path("/proc/self/fd").iterdir()))
 
 
