@@ -24,9 +24,8 @@ def running_service(*options: str) -> Iterator[tuple[str, subprocess.Popen[str]]
     """
     with tempfile.TemporaryDirectory(prefix="planforge-") as folder, (Path(folder) / "log").open("w+") as log:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("PLANFORGE_")}
-        planforge = Path(sys.executable).with_name("planforge")
         service = subprocess.Popen(
-            [planforge, "serve", "--port", "0", "--data-dir", folder, *options],
+            [sys.executable, "-m", "service.cli", "serve", "--port", "0", "--data-dir", folder, *options],
             env=environment, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log,
         )  # fmt: skip
         try:
