@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from service.network.bodies import Strict
 
@@ -107,3 +107,10 @@ class EngineOptions(Strict):
     verify: bool = False
     no_cache: bool = False
     priority: Annotated[int, Field(ge=-1000, le=1000)] = 0
+
+    @field_validator("verify")
+    @classmethod
+    def _not_yet(cls, verify: bool) -> bool:
+        if verify:
+            raise ValueError("expected false: plans are not run against their reference after a build yet")
+        return verify

@@ -51,6 +51,7 @@ def test_what_is_no_object_is_a_fault_of_the_whole_body(content):
         ({"priority": 1.5}, "/priority", "expected an integer"),
         ({"priority": True}, "/priority", "expected an integer, got a boolean"),
         ({"verify": 1}, "/verify", "true or false"),
+        ({"verify": True}, "/verify", "expected false: plans are not run"),
         ({"backend": "cuda"}, "/backend", "onnxruntime"),
         ({"targets": []}, "/targets", "at least 1"),
         ({"targets": ["86"]}, "/targets/0", "'86'"),
